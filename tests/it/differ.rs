@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use wireyard_tests::differ::forms::{Forms, forms};
 use wireyard_tests::differ::run::{Outcome, Seen, run};
-use wireyard_tests::differ::{At, Case, How, file, generate};
+use wireyard_tests::differ::{At, Case, How, Origin, file, generate};
 use wireyard_tests::{seeds, workspace_root};
 
 /// How long the machine runs here. `cargo run --example differ` runs it for long.
@@ -92,6 +94,33 @@ fn random_programs_have_all_there_is() {
         "valid(tags[(",
         "\"1, 2\":",
         ", a",
+        "\"egress_parser\":",
+        "= weigh(",
+        "\"note(",
+        "\"on_idle\":\"remove\"",
+        "\"const\":true",
+        "\"drop\",\"nop\"]",
+        "\"default\":\"nop\"",
+        "\"default\":\"drop\"",
+        "\"empty\":",
+        "\"name\":\"s1\"",
+        "\"update\":\"one[",
+        " = one[",
+        "\"x2\":",
+        "\"extract\":[",
+        "\"tags[1]\"]",
+        "clone(bit",
+        "].valid",
+        "std.color = execute",
+        "[1:0] = execute",
+        ".rest = ",
+        ".rest == ",
+        ".rest)",
+        ".blob)",
+        ", body)",
+        "std.ingress_link",
+        "std.crc_error",
+        "std.dequeue_ns",
     ];
     let texts: Vec<String> = cases.iter().map(|case| case.program.to_string()).collect();
     for word in words {
@@ -117,6 +146,56 @@ fn random_programs_have_all_there_is() {
         let some = |case: &&Case| case.changes.iter().any(|c| c.entries.get(key).is_some());
         assert!(cases.iter().filter(some).count() >= 4, "{key}");
     }
+}
+
+/// What is not seen in the text of a program by a word.
+#[test]
+fn random_tables_and_packets_are_of_all_kinds() {
+    let cases: Vec<_> = (0..400).map(generate::case).collect();
+    let count = |what: fn(&Case) -> bool| cases.iter().filter(|case| what(case)).count();
+    let kinds = |table: &Value| -> Vec<String> {
+        let keys = table["key"].as_array().into_iter().flatten();
+        keys.filter_map(|key| key["kind"].as_str()).map(str::to_owned).collect()
+    };
+    let tables = |case: &Case| -> Vec<Value> {
+        let all = case.program["tables"].as_object().into_iter().flatten();
+        all.map(|(_, table)| table.clone()).collect()
+    };
+    let mixed = |table: &Value| {
+        let kinds = kinds(table);
+        let ordered = kinds.iter().any(|kind| ["ternary", "range", "optional"].contains(&&**kind));
+        ordered && kinds.iter().any(|kind| kind == "lpm")
+    };
+    let mixed = cases.iter().filter(|case| tables(case).iter().any(mixed)).count();
+    assert!(mixed >= 20, "prefixes beside masks: in {mixed} programs");
+    let fewer = |entries: &Value| {
+        let keys = |entry: &Value| entry["match"].as_object().map_or(0, |keys| keys.len());
+        let all: Vec<usize> = entries.as_array().into_iter().flatten().map(keys).collect();
+        all.iter().min() < all.iter().max()
+    };
+    let fewer = |case: &&Case| tables(case).iter().any(|table| fewer(&table["entries"]));
+    let fewer = cases.iter().filter(fewer).count();
+    assert!(fewer >= 20, "keys left out: in {fewer} programs");
+    let equal = |table: &Value| {
+        let entries = table["entries"].as_array().into_iter().flatten();
+        let mut all: Vec<u64> = entries.filter_map(|entry| entry["priority"].as_u64()).collect();
+        let entries = all.len();
+        all.dedup();
+        all.len() < entries
+    };
+    let equal = cases.iter().filter(|case| tables(case).iter().any(equal)).count();
+    assert!(equal >= 20, "equal priorities: in {equal} programs");
+    assert!(count(|case| case.program["deparser"]["emit"].is_null()) >= 10, "a default emit");
+    let wide = |case: &Case| {
+        let text = case.program.to_string();
+        let widths = text.split("lookahead(").skip(1);
+        widths.filter_map(|rest| rest.split(',').next()?.parse().ok()).any(|bits: u32| bits > 40)
+    };
+    assert!(count(wide) >= 10, "a wide lookahead");
+    assert!(count(|case| case.packets.iter().any(|p| p.from == Origin::Cpu)) >= 100);
+    assert!(count(|case| case.packets.iter().any(|p| p.from == Origin::Generator)) >= 100);
+    let (through, alone) = (count(|case| case.through), count(|case| case.workers == 1));
+    assert!(through >= 200 && alone >= 230, "{through} behind ingress, {alone} of one worker");
 }
 
 /// Path-specialised code is made, with all that it has.

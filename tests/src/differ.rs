@@ -59,6 +59,8 @@ pub struct Packet {
     pub at: At,
     /// Somebody else has a reference to its chunk, whose bytes must stay as they are.
     pub held: bool,
+    /// How it came.
+    pub from: Origin,
     /// Its bytes. Empty: what the last packet that was forwarded left as.
     pub bytes: Vec<u8>,
 }
@@ -73,6 +75,18 @@ pub enum At {
     Start,
     /// It ends with the chunk.
     End,
+}
+
+/// Where a packet comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// A link.
+    #[default]
+    Link,
+    /// The control plane.
+    Cpu,
+    /// The device itself.
+    Generator,
 }
 
 /// A change between bursts.

@@ -15,11 +15,7 @@ impl Gen {
                 let op = self.random.pick(&ops);
                 let a = self.expr(scope, bits, less);
                 let b = match op {
-                    // The remainder of a division by a known 0 is refused.
-                    "%" => {
-                        let (text, own) = self.read(scope);
-                        cast(text, own, bits)
-                    }
+                    "%" => self.divisor(scope, bits),
                     _ => self.expr(scope, bits, less),
                 };
                 format!("({a} {op} {b})")
@@ -54,14 +50,13 @@ impl Gen {
             7 => {
                 let algorithms = ["crc16", "crc32", "csum16", "toeplitz", "identity", "xor16"];
                 let algorithm = self.random.pick(&algorithms);
-                let (w, v) = (self.random.width(), self.random.width());
-                let (a, b) = (self.expr(scope, w, less), self.expr(scope, v, less));
+                let operands = self.operands(scope, less);
                 let own = match algorithm {
                     "crc32" | "toeplitz" => 32,
                     "identity" => 64,
                     _ => 16,
                 };
-                cast(format!("hash({algorithm}, {a}, {b})"), own, bits)
+                cast(format!("hash({algorithm}, {operands})"), own, bits)
             }
             8 => {
                 let width = self.random.width();
@@ -80,6 +75,10 @@ impl Gen {
                 let op = self.random.pick(&["==", "!=", "<", "<=", ">", ">="]);
                 format!("({a} {op} {b})")
             }
+            11 if self.random.chance(20) => {
+                let Some((a, b)) = self.two_of_bytes(scope) else { return self.leaf(scope, bits) };
+                format!("({a} {} {b})", self.random.pick(&["==", "!="]))
+            }
             11 => {
                 let (a, b) = (self.expr(scope, 1, less), self.expr(scope, 1, less));
                 let op = self.random.pick(&["&&", "||"]);
@@ -90,6 +89,70 @@ impl Gen {
                 if bits == 1 { format!("(!{a})") } else { format!("(~{a})") }
             }
         }
+    }
+
+    /// What a remainder is of: a constant mostly, a power of two or not. A known 0 is refused.
+    fn divisor(&mut self, scope: &Scope, bits: u32) -> String {
+        if bits == 1 || self.random.chance(40) {
+            let (text, own) = self.read(scope);
+            return cast(text, own, bits);
+        }
+        let ones = u128::MAX >> (128 - bits);
+        let value = match self.random.below(3) {
+            0 => 1 << self.random.below(bits as usize),
+            1 => 1 + self.random.below(9) as u128,
+            _ => self.random.value(bits),
+        };
+        format!("{bits}w{:#x}", (value & ones).max(1))
+    }
+
+    /// What a hash takes: two values mostly; one, or many; all fields of a header; bytes.
+    fn operands(&mut self, scope: &Scope, depth: u32) -> String {
+        let mut all = Vec::new();
+        for _ in 0..1 + self.random.below(2) {
+            let bits = self.random.width();
+            all.push(self.expr(scope, bits, depth));
+        }
+        match self.random.below(6) {
+            0 => {
+                for _ in 0..1 + self.random.below(5) {
+                    let bits = self.random.width();
+                    all.push(self.leaf(scope, bits));
+                }
+            }
+            1 => {
+                let header = self.random.pick(&self.headers.clone());
+                all = header.fields.iter().map(|(f, _)| format!("{}.{f}", header.name)).collect();
+            }
+            2 => match self.bytes(scope) {
+                Some((bytes, _)) => all.push(bytes),
+                None if self.knows_bytes(scope) && self.random.chance(30) => {
+                    all.push("body".into())
+                }
+                None => {}
+            },
+            _ => {}
+        }
+        all.join(", ")
+    }
+
+    /// Steps of the interpreter, and not in the parser.
+    fn knows_bytes(&self, scope: &Scope) -> bool {
+        !self.simple && ![Place::Parser, Place::Both].contains(&scope.place)
+    }
+
+    /// A field that is bytes and no number, and its name in the header.
+    fn bytes(&mut self, scope: &Scope) -> Option<(String, &'static str)> {
+        let known = self.headers.iter().filter(|_| self.knows_bytes(scope));
+        let known = known.filter_map(|h| Some((format!("{}.{}", h.name, h.bytes?), h.bytes?)));
+        let known: Vec<_> = known.collect();
+        (!known.is_empty()).then(|| self.random.pick(&known))
+    }
+
+    /// Two such fields of one kind.
+    pub(super) fn two_of_bytes(&mut self, scope: &Scope) -> Option<(String, String)> {
+        let ((a, kind), (b, other)) = (self.bytes(scope)?, self.bytes(scope)?);
+        (a != b && kind == other).then_some((a, b))
     }
 
     /// A place that is read, or a number, of this width.
@@ -121,7 +184,10 @@ impl Gen {
                         _ if at == len => ".last".into(),
                         _ => format!("[{at}]"),
                     };
-                    (format!("{name}{element}.{field}"), bits)
+                    match scope.place != Place::Parser && self.random.chance(25) {
+                        true => (format!("{name}{element}.valid"), 1),
+                        false => (format!("{name}{element}.{field}"), bits),
+                    }
                 }
                 None => ("std.packet_length".into(), 32),
             },
@@ -140,8 +206,11 @@ impl Gen {
                 None => (format!("{}.kind", header.name), 8),
             },
             10 if scope.place == Place::Parser => {
-                let bits = 1 + self.random.below(40) as u32;
-                (format!("lookahead({bits}, {})", self.random.below(20)), bits)
+                let (bits, skipped) = match self.random.chance(30) {
+                    true => (1 + self.random.below(128), self.random.below(130)),
+                    false => (1 + self.random.below(40), self.random.below(20)),
+                };
+                (format!("lookahead({bits}, {skipped})"), bits as u32)
             }
             11 if scope.place == Place::Parser => ("cursor".into(), 32),
             12 if !self.trailers.is_empty() => {
@@ -174,7 +243,13 @@ impl Gen {
     }
 
     fn intrinsic(&mut self, scope: &Scope) -> (String, u32) {
-        let always = [("ingress_port", 16), ("packet_length", 32), ("now_ns", 64)];
+        let always = [
+            ("ingress_port", 16),
+            ("packet_length", 32),
+            ("now_ns", 64),
+            ("ingress_ns", 64),
+            ("ingress_link", 8),
+        ];
         let control = [
             ("body_length", 32),
             ("emit_length", 32),
@@ -184,12 +259,25 @@ impl Gen {
             ("ect", 1),
             ("packet_path", 8),
         ];
-        let ingress = [("parser_error", 8), ("checksum_error", 32)];
+        let ingress = [
+            ("parser_error", 8),
+            ("checksum_error", 32),
+            ("crc_error", 32),
+            ("multicast_group", 16),
+            ("priority_group", 3),
+            ("not_before_ns", 64),
+            ("hold_packets", 16),
+            ("hold_timeout_ns", 64),
+        ];
         let egress = [
             ("congestion_mark", 1),
             ("trimmed", 1),
             ("instance", 16),
+            ("enqueue_ns", 64),
+            ("dequeue_ns", 64),
             ("enqueue_depth_bytes", 32),
+            ("dequeue_depth_bytes", 32),
+            ("enqueue_depth_packets", 16),
             ("dequeue_depth_packets", 16),
         ];
         let mut all = always.to_vec();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{At, Case, Change, How, Packet};
+use super::{At, Case, Change, How, Origin, Packet};
 
 const HOWS: [(&str, How); 3] =
     [("insert", How::Insert), ("modify", How::Modify), ("delete", How::Delete)];
@@ -37,7 +37,12 @@ fn line(packet: &Packet) -> String {
         At::Start => Some("start"),
         At::End => Some("end"),
     };
-    let words = [packet.mark.then_some("mark"), place, packet.held.then_some("held")];
+    let from = match packet.from {
+        Origin::Link => None,
+        Origin::Cpu => Some("cpu"),
+        Origin::Generator => Some("generator"),
+    };
+    let words = [packet.mark.then_some("mark"), place, packet.held.then_some("held"), from];
     let words: Vec<&str> = words.into_iter().flatten().collect();
     let words = if words.is_empty() { "-".into() } else { words.join(",") };
     format!("{} {words} {}", packet.port, hex(&packet.bytes))
@@ -80,13 +85,15 @@ fn change(value: &Value) -> Option<Change> {
 fn packet(line: &str) -> Option<Packet> {
     let mut parts = line.split(' ');
     let port = parts.next()?.parse().ok()?;
-    let (mut mark, mut at, mut held) = (false, At::Headroom, false);
+    let (mut mark, mut at, mut held, mut from) = (false, At::Headroom, false, Origin::Link);
     for word in parts.next()?.split(',') {
         match word {
             "mark" => mark = true,
             "start" => at = At::Start,
             "end" => at = At::End,
             "held" => held = true,
+            "cpu" => from = Origin::Cpu,
+            "generator" => from = Origin::Generator,
             "-" => {}
             _ => return None,
         }
@@ -94,7 +101,7 @@ fn packet(line: &str) -> Option<Packet> {
     let digits = parts.next().unwrap_or("");
     let byte = |n: usize| u8::from_str_radix(digits.get(n..n + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
-    Some(Packet { port, mark, at, held, bytes: bytes? })
+    Some(Packet { port, mark, at, held, from, bytes: bytes? })
 }
 
 /// Bytes as hexadecimal digits.

@@ -20,6 +20,8 @@ pub struct Header {
     pub crc: Option<u32>,
     /// It has a variable part whose length each `extract` gives.
     pub given: bool,
+    /// Its field that is bytes and no number.
+    pub bytes: Option<&'static str>,
     /// Another instance of the same type.
     pub twin: Option<String>,
 }
@@ -172,8 +174,12 @@ pub fn case_by(mut random: Random, packets: Option<usize>) -> Case {
     let burst = random.pick(&[1, 3, 16]);
     let traced = if random.chance(25) { 3 } else { 0 };
     let few = random.pick(&[30, 60, 120]);
-    let through = random.chance(50);
-    let workers = random.pick(&[1, 1, 1, 2, 3]);
+    // Egress behind ingress, and a register of one worker, are what path-specialised code does.
+    let through = random.chance(if simple { 80 } else { 50 });
+    let workers = match random.chance(if simple { 80 } else { 60 }) {
+        true => 1,
+        false => random.pick(&[2, 3]),
+    };
     let step_ns = random.pick(&[1_000, 1_000, 100_000, 2_000_000]);
     // Some programs get no such packets at all: they are slow, and most code asks where a packet lies once.
     let odd = random.chance(60);
@@ -201,6 +207,10 @@ impl Gen {
         }
         if self.random.chance(25) {
             top.insert("on_parser_error".into(), "drop".into());
+        }
+        if !self.simple && self.random.chance(12) {
+            let again = top["parser"].clone();
+            top.insert("egress_parser".into(), again);
         }
         self.deparser(&mut top);
         self.sums(&mut top);
@@ -262,8 +272,8 @@ impl Gen {
                 let fields = vec![("kind".into(), 8), ("crc".into(), bits)];
                 let (array, twin, crc) = (None, None, Some(bits));
                 let name = name.into();
-                let (sum, given) = (false, false);
-                self.trailers.push(Header { name, fields, array, sum, crc, given, twin });
+                let (sum, given, bytes) = (false, false, None);
+                self.trailers.push(Header { name, fields, array, sum, crc, given, bytes, twin });
             }
         }
         top.insert("headers".into(), Value::Object(types));
@@ -297,6 +307,7 @@ impl Gen {
             sum: false,
             crc: None,
             given: false,
+            bytes: None,
             twin: None,
         };
         if shape == 0 {
@@ -340,7 +351,7 @@ impl Gen {
             }
             6 | 8 if self.random.chance(40) => {
                 fields.insert("rest".into(), json!({ "varbits": 160 }));
-                header.given = true;
+                (header.given, header.bytes) = (true, Some("rest"));
             }
             8 => {
                 fields.insert("len".into(), 8.into());
@@ -351,8 +362,12 @@ impl Gen {
                     "bit<32>(len) * 4",
                 ]);
                 fields.insert("rest".into(), json!({ "varbits": 160, "length": length }));
+                header.bytes = Some("rest");
             }
-            9 => _ = fields.insert("blob".into(), 136.into()),
+            9 => {
+                fields.insert("blob".into(), 136.into());
+                header.bytes = Some("blob");
+            }
             _ => {}
         }
         (json!({ "fields": fields }), header)
@@ -423,10 +438,14 @@ impl Gen {
     }
 
     fn state(&mut self, top: &mut Map<String, Value>) {
-        self.register = (0..2).map(|_| 1 + self.random.below(64) as u32).collect();
+        let cells = if self.random.chance(20) { 3 + self.random.below(14) } else { 2 };
+        self.register = (0..cells).map(|_| 1 + self.random.below(64) as u32).collect();
         let cells: Map<String, Value> =
             self.register.iter().enumerate().map(|(n, b)| (format!("x{n}"), (*b).into())).collect();
-        top.insert("registers".into(), json!({ "reg": { "struct": cells, "size": 8 } }));
+        top.insert(
+            "registers".into(),
+            json!({ "reg": { "struct": cells, "size": 8 }, "one": { "bits": 16, "size": 8 } }),
+        );
         top.insert("counters".into(), json!({ "cnt": { "size": 8 } }));
         let kind = self.random.pick(&["trtcm", "srtcm"]);
         let unit = self.random.pick(&["bytes", "packets"]);
@@ -477,7 +496,10 @@ impl Gen {
             self.discarded.push(emit.remove(at));
             deparser.insert("discard".into(), json!(self.discarded));
         }
-        deparser.insert("emit".into(), json!(emit));
+        // Without: as they are declared.
+        if !self.random.chance(8) {
+            deparser.insert("emit".into(), json!(emit));
+        }
         let mut after = Vec::new();
         for trailer in self.trailers.clone() {
             if self.random.chance(60) {

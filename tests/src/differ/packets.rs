@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::random::Random;
 use super::rig::MEMORY;
-use super::{At, Packet};
+use super::{At, Origin, Packet};
 
 /// How often the checksum of the first header is right, where it can be.
 const RIGHT_PERCENT: usize = 60;
@@ -48,7 +48,9 @@ fn packet(random: &mut Random, odd: bool) -> Packet {
         false => At::Headroom,
     };
     let held = odd && random.chance(5);
-    Packet { port: 1 + random.below(3) as u16, mark: random.chance(30), at, held, bytes }
+    let from =
+        random.pick(&[Origin::Link, Origin::Link, Origin::Link, Origin::Cpu, Origin::Generator]);
+    Packet { port: 1 + random.below(3) as u16, mark: random.chance(30), at, held, from, bytes }
 }
 
 /// Bytes of the first header, and the place of its checksum, if both are fixed and of whole words.

@@ -81,6 +81,10 @@ impl Gen {
                 statements.push(json!(format!("extract({header}, {bits})")));
             }
             true => statements.push(json!(format!("extract({header})"))),
+            false if self.random.chance(8) => {
+                let list = self.extracts(header);
+                state.insert("extract".into(), json!(list));
+            }
             false => _ = state.insert("extract".into(), json!(header)),
         }
         if !self.simple && self.random.chance(4) {
@@ -136,6 +140,22 @@ impl Gen {
             state.insert("extract_at".into(), Value::Object(offsets));
         }
         state
+    }
+
+    /// Two extractions in one state: of a stack, by number or not, or of a header and another one.
+    fn extracts(&mut self, header: &str) -> Vec<String> {
+        let first = header.to_owned();
+        if self.stack.as_ref().is_some_and(|stack| stack.name == header) {
+            let second =
+                if self.random.chance(50) { format!("{header}[1]") } else { first.clone() };
+            return vec![first, second];
+        }
+        let others = self.headers.iter().filter(|other| other.name != header && !other.given);
+        let others: Vec<String> = others.map(|other| other.name.clone()).collect();
+        match others.is_empty() {
+            true => vec![first],
+            false => vec![first, self.random.pick(&others)],
+        }
     }
 
     fn transition(&mut self, state: &mut Map<String, Value>, header: &str, n: usize, count: usize) {

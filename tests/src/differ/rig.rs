@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use wireyard_pipeline::engine::{Context, Device, Engine};
 use wireyard_pipeline::entries::Resolved;
-use wireyard_pipeline::exec::{Descriptor, Intrinsic, OpenPorts};
+use wireyard_pipeline::exec::{Descriptor, Intrinsic, OpenPorts, PacketPath};
 use wireyard_pipeline::ids::{DigestId, ExternId};
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::{Half, Program};
@@ -19,7 +19,7 @@ use wireyard_tables::counter::CounterArray;
 use wireyard_tables::time::Time;
 use wireyard_tables::{TableId, Update};
 
-use super::{At, How, Packet};
+use super::{At, How, Origin, Packet};
 
 /// Little headroom, so that headers that grow need another chunk now and then.
 pub const MEMORY: MemoryConfig =
@@ -212,7 +212,13 @@ impl Rig {
             let bytes = memory.bytes(&buf).to_vec();
             self.held.push(Held { buf: memory.share(&buf)?, bytes });
         }
-        Some(Descriptor::received(buf, offset, len, packet.port, now_ns))
+        let path = match packet.from {
+            Origin::Link => PacketPath::Normal,
+            Origin::Cpu => PacketPath::FromCpu,
+            Origin::Generator => PacketPath::Generated,
+        };
+        let received = Descriptor::received(buf, offset, len, packet.port, now_ns);
+        Some(Descriptor { path: path as u8, ..received })
     }
 
     /// Gives back what was held.

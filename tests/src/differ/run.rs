@@ -7,7 +7,7 @@ use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::diag::{Diagnostics, render};
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::exec::{Descriptor, Intrinsic, PacketPath, Verdict, flags};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Display, ExternSignature, Param, Program};
 use wireyard_pipeline::source::{Loader, parse_entries, parse_program};
 
 use wireyard_tables::time::Time;
@@ -87,6 +87,19 @@ impl std::ops::AddAssign for Seen {
     }
 }
 
+/// What the device offers to programs of cases: a function with a result, and one without.
+fn externs() -> ExternRegistry {
+    let mut registry = ExternRegistry::new();
+    let param =
+        |bits: &u32| Param { name: String::new(), bits: *bits, display: Display::default() };
+    for (name, params, result_bits) in [("weigh", &[70, 8][..], Some(32)), ("note", &[8], None)] {
+        let params = params.iter().map(param).collect();
+        let controls = (true, true);
+        registry.add(ExternSignature { name: name.into(), params, result_bits, controls });
+    }
+    registry
+}
+
 /// Compiles a case.
 ///
 /// # Errors
@@ -103,8 +116,8 @@ pub fn compiled(case: &Case) -> Result<Compiled, String> {
     let count = files.len() - 1;
     let loader = Loader::in_memory(files, &[]);
     let parsed = parse_program(Path::new("p.yaml"), &loader).map_err(|e| e.to_string())?;
-    let program = compile(&parsed, &ExternRegistry::new())
-        .map_err(|found| render::plain(&found, &parsed.files))?;
+    let program =
+        compile(&parsed, &externs()).map_err(|found| render::plain(&found, &parsed.files))?;
     let program = Arc::new(program.program);
     let mut files = parsed.files;
     let mut all = Vec::new();

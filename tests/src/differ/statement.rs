@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::generate::{Control, Gen, Place, Scope};
+use super::generate::{Control, Gen, Header, Place, Scope};
 
 impl Gen {
     /// Statements in order; those after a `let` see it.
@@ -27,6 +27,17 @@ impl Gen {
             return vec![Value::String(self.specialised(scope))];
         }
         vec![Value::String(self.simple_statement(scope))]
+    }
+
+    /// Where a colour goes.
+    fn colour(&mut self, scope: &Scope) -> String {
+        let header = self.random.pick(&self.headers.clone());
+        let (field, bits) = self.random.pick(&header.fields);
+        match self.random.below(5) {
+            0 if scope.place == Place::Ingress => "std.color".into(),
+            1 if bits >= 2 => format!("{}.{field}[1:0]", header.name),
+            _ => "meta.colour".into(),
+        }
     }
 
     /// Structural statements that path-specialised code does; headers that the parser reads are
@@ -92,18 +103,21 @@ impl Gen {
                     true => format!(", {}", self.expr(scope, 2, 1)),
                     false => String::new(),
                 };
-                format!("meta.colour = execute(mtr, {index}{colour})")
+                format!("{} = execute(mtr, {index}{colour})", self.colour(scope))
             }
             10 => {
-                let cell = self.random.below(2);
-                let bits = self.register[cell];
+                let cell = self.random.below(self.register.len());
                 let index = self.index(scope, 8);
+                let (place, bits) = match self.random.chance(30) {
+                    true => (format!("one[{index}]"), 16),
+                    false => (format!("reg[{index}].x{cell}"), self.register[cell]),
+                };
                 match self.random.chance(50) {
-                    true => format!("reg[{index}].x{cell} = {}", self.expr(scope, bits, 2)),
+                    true => format!("{place} = {}", self.expr(scope, bits, 2)),
                     false => {
                         let name = self.name("l");
                         scope.locals.push((name.clone(), bits));
-                        format!("let {name} = reg[{index}].x{cell}")
+                        format!("let {name} = {place}")
                     }
                 }
             }
@@ -115,9 +129,13 @@ impl Gen {
                 None => format!("{}.kind = {}", header.name, self.expr(scope, 8, 2)),
             },
             _ => {
-                let (meta, bits) = self.random.pick(&self.metas.clone());
+                let (mut to, mut bits) = self.random.pick(&self.metas.clone());
+                if self.random.chance(40) {
+                    let (field, own) = self.random.pick(&header.fields);
+                    (to, bits) = (format!("{}.{field}", header.name), own);
+                }
                 let low = self.random.value(bits) / 2;
-                format!("{meta} = random({bits}w{low}, {bits}w{})", low + low / 2)
+                format!("{to} = random({bits}w{low}, {bits}w{})", low + low / 2)
             }
         }
     }
@@ -126,7 +144,7 @@ impl Gen {
     fn structural(&mut self, scope: &mut Scope) -> Option<String> {
         let header = self.random.pick(&self.headers.clone());
         let stack = self.stack.clone();
-        Some(match self.random.below(15) {
+        Some(match self.random.below(17) {
             0 if !self.trailers.is_empty() && self.random.chance(40) => {
                 let trailer = self.random.pick(&self.trailers.clone());
                 let set = self.random.pick(&["set_valid", "set_invalid"]);
@@ -155,16 +173,35 @@ impl Gen {
                     _ => format!("{}[{at}].{field} = {value}", stack.name),
                 }
             }
+            8 if self.random.chance(40) => {
+                let (to, from) = self.two_of_bytes(scope)?;
+                // One whose length the header type gives is not assigned.
+                let is_given = |h: &Header| h.given && to.starts_with(&format!("{}.", h.name));
+                let may = to.ends_with(".blob") || self.headers.iter().any(is_given);
+                may.then(|| format!("{to} = {from}"))?
+            }
             8 => match self.random.chance(50) {
                 true => format!("truncate({})", self.random.below(120)),
                 false => format!("truncate({})", self.leaf(scope, 32)),
             },
+            9 if self.random.chance(40) => format!("clone({})", self.expr(scope, 16, 1)),
             9 => format!("clone({})", 1 + self.random.below(5)),
             10 => "digest(dig)".into(),
             11 if scope.place == Place::Ingress && self.random.chance(30) => {
                 self.random.pick(&["resubmit()", "resubmit_received()"]).into()
             }
             12 if self.random.chance(30) => "recirculate()".into(),
+            14 => {
+                let (a, b) = (self.expr(scope, 70, 2), self.expr(scope, 8, 2));
+                match self.random.chance(50) {
+                    true => format!("note({b})"),
+                    false => {
+                        let name = self.name("l");
+                        scope.locals.push((name.clone(), 32));
+                        format!("let {name} = weigh({a}, {b})")
+                    }
+                }
+            }
             13 => {
                 let known = (!self.crcs.is_empty()).then(|| self.random.pick(&self.crcs.clone()));
                 format!("update_crc({})", known?)
@@ -265,7 +302,7 @@ impl Gen {
         let mut args = Vec::new();
         for (n, (bits, to)) in control.params.iter().enumerate() {
             let value = match to {
-                Some(place) => place.clone(),
+                Some(place) => self.out(scope, place, *bits),
                 None => self.expr(scope, *bits, 2),
             };
             args.push(if named { format!("{}_{n} = {value}", control.name) } else { value });
@@ -280,16 +317,39 @@ impl Gen {
         vec![json!({ "call": call })]
     }
 
+    /// Where an argument is copied back to: metadata, or a local or a field of that width.
+    fn out(&mut self, scope: &Scope, meta: &str, bits: u32) -> String {
+        let locals = scope.locals.iter().filter(|(name, own)| *own == bits && !name.contains('.'));
+        let locals: Vec<String> = locals.map(|(name, _)| name.clone()).collect();
+        let fields = self.headers.iter().flat_map(|header| {
+            let fields = header.fields.iter().filter(|(_, own)| *own == bits);
+            fields.map(|(field, _)| format!("{}.{field}", header.name))
+        });
+        let fields: Vec<String> = fields.collect();
+        match self.random.below(4) {
+            0 if !locals.is_empty() => self.random.pick(&locals),
+            1 if !fields.is_empty() => self.random.pick(&fields),
+            _ => meta.to_owned(),
+        }
+    }
+
     /// An atomic change of a register, with conditions inside.
     fn update(&mut self, scope: &mut Scope) -> Vec<Value> {
         let name = self.name("r");
         let index = self.index(scope, 8);
+        if self.random.chance(20) {
+            scope.locals.push((name.clone(), 16));
+            let value = self.pure(scope, 16);
+            scope.locals.pop();
+            let set = format!("{name} = {value}");
+            return vec![json!({ "update": format!("one[{index}]"), "as": name, "do": [set] })];
+        }
         let outer = scope.locals.len();
         for (cell, bits) in self.register.clone().into_iter().enumerate() {
             scope.locals.push((format!("{name}.x{cell}"), bits));
         }
         let mut body = Vec::new();
-        for cell in 0..1 + self.random.below(2) {
+        for cell in 0..1 + self.random.below(self.register.len()) {
             let value = self.pure(scope, self.register[cell]);
             let set = json!(format!("{name}.x{cell} = {value}"));
             body.push(match self.random.chance(50) {

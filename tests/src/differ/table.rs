@@ -63,6 +63,7 @@ impl Gen {
             let bits = self.random.pick(&[1, 8, 8, 12, 32, 48, 64, 100, 128]);
             let kind = match style {
                 0 => "lpm",
+                1 if n == 1 && self.random.chance(40) => "lpm",
                 1 => self.random.pick(&["ternary", "range", "optional", "exact"]),
                 2 if n == 0 => "lpm",
                 _ => "exact",
@@ -80,10 +81,7 @@ impl Gen {
         }
         let mut table = Map::new();
         table.insert("key".into(), json!(keys));
-        let names: Vec<&str> = actions.iter().map(|action| action.name.as_str()).collect();
-        table.insert("actions".into(), json!(names));
-        let default = self.random.pick(actions);
-        table.insert("default".into(), json!(self.call_of(&default)));
+        self.actions_of(&mut table, actions);
         // Few slots, so that learners find none; or many, so that a search is long.
         let size = self.random.pick(&[4, 8, 64, 64, 64, 300]);
         table.insert("size".into(), size.into());
@@ -100,6 +98,9 @@ impl Gen {
         let ages = self.random.chance(20);
         if ages {
             table.insert("idle_timeout_ms".into(), self.random.pick(&[1, 5, 40]).into());
+            if self.random.chance(50) {
+                table.insert("on_idle".into(), self.random.pick(&["notify", "remove"]).into());
+            }
         }
         let count = match size {
             300 => self.random.pick(&[70, 150, 290]),
@@ -120,6 +121,7 @@ impl Gen {
         let (mut constant, mut has_default) = (false, true);
         if self.random.chance(50) {
             constant = true;
+            table.remove("on_idle");
             has_default = self.random.chance(30);
             table.insert("const_entries".into(), true.into());
             table.insert("const_default".into(), (!has_default).into());
@@ -128,6 +130,11 @@ impl Gen {
         // What is declared cannot change, and leaves no room for what is added.
         let declares = self.random.chance(40);
         if constant || declares {
+            for entry in &mut entries {
+                if !constant && self.random.chance(20) {
+                    entry["const"] = json!(true);
+                }
+            }
             table.insert("entries".into(), json!(entries));
         } else {
             let section = self.entries.entry("entries").or_insert_with(|| json!({}));
@@ -149,6 +156,24 @@ impl Gen {
         Value::Object(table)
     }
 
+    /// The actions of a table, at times with the two that are always there, and its default, if it names one.
+    fn actions_of(&mut self, table: &mut Map<String, Value>, actions: &[Action]) {
+        let mut names: Vec<&str> = actions.iter().map(|action| action.name.as_str()).collect();
+        let built_in = self.random.chance(30);
+        if built_in {
+            names.extend(["drop", "nop"]);
+        }
+        table.insert("actions".into(), json!(names));
+        let default = self.random.pick(actions);
+        let default = match self.random.below(8) {
+            0 | 1 if built_in => json!("nop"),
+            2 if built_in => json!("drop"),
+            3 => return,
+            _ => json!(self.call_of(&default)),
+        };
+        table.insert("default".into(), default);
+    }
+
     fn entries_of(
         &mut self,
         kinds: &[(String, &str, u32)],
@@ -159,17 +184,25 @@ impl Gen {
         let mut entries = Vec::new();
         let priorities = kinds.iter().any(|k| ["ternary", "range", "optional"].contains(&k.1));
         for n in 0..count {
-            let fields: Map<String, Value> = kinds
-                .iter()
-                .map(|(name, kind, bits)| (name.clone(), json!(self.pattern(kind, *bits))))
-                .collect();
+            let mut fields = Map::new();
+            let mut same = String::new();
+            for (name, kind, bits) in kinds {
+                let pattern = self.pattern(kind, *bits);
+                let is_any = matches_any(kind, &pattern);
+                same += if is_any { "any " } else { &pattern };
+                // A key that is left out matches anything.
+                if !is_any || self.random.chance(50) || kinds.len() == 1 {
+                    fields.insert(name.clone(), json!(pattern));
+                }
+            }
             let action = self.random.pick(actions);
-            if !seen.insert(format!("{fields:?}")) {
+            if !seen.insert(same) {
                 continue;
             }
             let mut entry = json!({ "match": fields, "action": self.call_of(&action) });
             if priorities {
-                entry["priority"] = json!(1 + n);
+                // Some are equal: then the older entry wins.
+                entry["priority"] = json!(1 + n / 2);
             }
             entries.push(entry);
         }
@@ -187,7 +220,7 @@ impl Gen {
                 format!("{:#x}/{len}", value & mask)
             }
             "ternary" => {
-                let mask = self.random.value(bits);
+                let mask = if self.random.chance(12) { 0 } else { self.random.value(bits) };
                 format!("{:#x} &&& {mask:#x}", value & mask)
             }
             "range" => {
@@ -209,10 +242,17 @@ impl Gen {
         kinds: Vec<(String, &'static str, u32)>,
     ) -> Value {
         let scope = self.scope(place);
-        let bits = self.random.pick(&[8, 32, 70]);
-        let value = self.expr(&scope, bits, 2);
-        keys.push(json!({ "value": value, "kind": "selector", "name": "s" }));
+        for n in 0..self.random.pick(&[1, 1, 2, 3]) {
+            let bits = self.random.pick(&[8, 32, 70]);
+            let value = self.expr(&scope, bits, 2);
+            keys.push(json!({ "value": value, "kind": "selector", "name": format!("s{n}") }));
+        }
         let hash = self.random.pick(&["crc16", "crc32", "toeplitz", "xor16"]);
+        let mut selector = json!({ "hash": hash, "members": 8, "groups": 8 });
+        if self.random.chance(40) {
+            let action = self.random.pick(actions);
+            selector["empty"] = json!(self.call_of(&action));
+        }
         let names: Vec<&str> = actions.iter().map(|action| action.name.as_str()).collect();
         let count = self.random.pick(&[3, 5, 8]);
         let members = self.members(actions, count);
@@ -252,7 +292,7 @@ impl Gen {
         });
         json!({
             "key": keys,
-            "selector": { "hash": hash, "members": 8, "groups": 8 },
+            "selector": selector,
             "actions": names,
             "size": 16,
             "counters": self.random.chance(50),
@@ -272,7 +312,7 @@ impl Gen {
         let count = self.random.pick(&[2, 4, 8]);
         let group = |n: usize| {
             let first = self.random.below(members);
-            let size = 1 + self.random.below(members);
+            let size = if self.random.chance(10) { 0 } else { 1 + self.random.below(members) };
             let ids: Vec<usize> = (0..size).map(|at| 1 + (first + at) % members).collect();
             let value = match self.random.chance(50) {
                 true => json!(ids),
@@ -304,7 +344,8 @@ impl Gen {
                     file.insert("value_sets".into(), sets);
                 }
                 1 => {
-                    let (cell, index) = (self.random.below(2), self.random.below(8));
+                    let (cell, index) =
+                        (self.random.below(self.register.len()), self.random.below(8));
                     let value = self.random.value(self.register[cell]);
                     let (index, cell) = (index.to_string(), format!("x{cell}"));
                     let value = format!("{value:#x}");
@@ -389,5 +430,15 @@ impl Gen {
             entry["action"] = json!(self.call_of(&action));
         }
         entries
+    }
+}
+
+/// The pattern matches everything.
+fn matches_any(kind: &str, pattern: &str) -> bool {
+    match kind {
+        "lpm" => pattern.ends_with("/0"),
+        "ternary" => pattern.ends_with("&&& 0x0"),
+        "optional" => pattern == "_",
+        _ => false,
     }
 }
