@@ -67,6 +67,11 @@ impl<'a> Decisions<'a> {
     }
 }
 
+/// Which of so many texts an input begins from; `None`: it is a text itself.
+pub fn base(data: &[u8], texts: usize) -> Option<usize> {
+    (data.first() != Some(&RAW)).then(|| Decisions::new(data).below(texts))
+}
+
 /// The text of an input, made of these.
 pub fn text(data: &[u8], texts: &[String]) -> String {
     if let Some((&RAW, raw)) = data.split_first() {

@@ -1,5 +1,6 @@
 //! Programs, P4 sources, configurations, scenarios and packet tests: read and checked whatever they say; what is accepted runs.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,28 +15,112 @@ use wireyard_switch::program::{Place, load};
 use wireyard_switch::stf::script;
 
 use super::devices::Pair;
-use super::text::text;
+use super::text::{base, text};
 use crate::capture::files;
-use crate::workspace_root;
+use crate::{scripts, workspace_root};
 
 /// What the state of a program may take: two devices have one each.
 const STATE_BYTES_MAX: u64 = 32 << 20;
-/// Packets into an accepted program: lengths of them.
+/// Packets into an accepted program: those of the tests of the program that it was made from, at most, and lengths of others.
+const OWN_MOST: usize = 20;
 const LENGTHS: [usize; 4] = [14, 60, 128, 400];
 
-/// Texts of these files, in the order of their names; `least` of them at least.
-fn read(folder: &Path, keep: impl Fn(&Path, &str) -> bool, least: usize) -> Vec<String> {
+/// Files that are kept with their texts, in the order of their names; `least` of them at least.
+fn found(
+    folder: &Path,
+    keep: impl Fn(&Path, &str) -> bool,
+    least: usize,
+) -> Vec<(PathBuf, String)> {
     let mut paths: Vec<PathBuf> = files(folder, &["yaml", "p4", "stf"]);
     paths.sort();
     let text = |path: PathBuf| {
         let bytes = fs::read(&path).expect("a file");
         // One program of the collection has a byte that is no UTF-8.
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        keep(&path, &text).then_some(text)
+        keep(&path, &text).then_some((path, text))
     };
-    let found: Vec<String> = paths.into_iter().filter_map(text).collect();
+    let found: Vec<_> = paths.into_iter().filter_map(text).collect();
     assert!(found.len() >= least, "{} texts in {}", found.len(), folder.display());
     found
+}
+
+/// The texts alone.
+fn read(folder: &Path, keep: impl Fn(&Path, &str) -> bool, least: usize) -> Vec<String> {
+    found(folder, keep, least).into_iter().map(|(_, text)| text).collect()
+}
+
+/// What the tests of a program send. A program with a few random changes still parses most of it.
+#[derive(Debug, Default)]
+struct Traffic {
+    links: BTreeMap<u16, LinkType>,
+    packets: Vec<(u16, Vec<u8>)>,
+}
+
+impl Traffic {
+    /// Of these scripts, some packets of all.
+    fn of(scripts: &[PathBuf], mut links: BTreeMap<u16, LinkType>) -> Traffic {
+        let mut all = Vec::new();
+        for sent in scripts.iter().map(|script| scripts::sent(script)) {
+            links.extend(sent.links);
+            all.extend(sent.packets);
+        }
+        let every = all.len().div_ceil(OWN_MOST).max(1);
+        let packets: Vec<_> = all.into_iter().step_by(every).collect();
+        for (port, _) in &packets {
+            links.entry(*port).or_insert(LinkType::Ethernet);
+        }
+        Traffic { links, packets }
+    }
+}
+
+/// Programs, each with what its tests send.
+struct Programs {
+    texts: Vec<String>,
+    traffic: Vec<Traffic>,
+}
+
+impl Programs {
+    fn new(found: Vec<(PathBuf, String)>, traffic: fn(&Path) -> Traffic) -> Programs {
+        let traffic = found.iter().map(|(path, _)| traffic(path)).collect();
+        Programs { texts: found.into_iter().map(|(_, text)| text).collect(), traffic }
+    }
+
+    /// The programs of this project.
+    fn own() -> &'static Programs {
+        static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+        PROGRAMS.get_or_init(|| {
+            let folder = workspace_root().join("programs");
+            let found = found(&folder, |path, _| is_named(path, "program.yaml"), 10);
+            Programs::new(found, |path| {
+                let folder = path.parent().expect("a folder");
+                let loaded = load(&Place { program: folder.to_owned(), ..Place::default() });
+                let config = loaded.ok().and_then(|loaded| loaded.config);
+                let ports = config.into_iter().flat_map(|config| config.ports);
+                let links = ports.filter_map(|(number, port)| Some((number.0, port.link?)));
+                Traffic::of(&scripts::scripts(folder), links.collect())
+            })
+        })
+    }
+
+    /// The P4 sources of the tests, each with the script beside it.
+    fn p4() -> &'static Programs {
+        static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+        PROGRAMS.get_or_init(|| {
+            let folder = workspace_root().join("tests/data");
+            Programs::new(found(&folder, |path, _| has_extension(path, "p4"), 3), |path| {
+                let script = path.with_extension("stf");
+                let scripts: Vec<PathBuf> =
+                    script.is_file().then_some(script).into_iter().collect();
+                Traffic::of(&scripts, BTreeMap::new())
+            })
+        })
+    }
+
+    /// Does an input.
+    fn run(&self, name: &str, data: &[u8]) {
+        let traffic = base(data, self.traffic.len()).map(|number| &self.traffic[number]);
+        runs(name, &text(data, &self.texts), traffic.unwrap_or(&Traffic::default()));
+    }
 }
 
 fn is_named(path: &Path, name: &str) -> bool {
@@ -53,7 +138,7 @@ fn shown(rejected: &Rejected) {
 }
 
 /// A program that is accepted runs on both engines, which agree.
-fn runs(name: &str, text: &str) {
+fn runs(name: &str, text: &str, traffic: &Traffic) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
     fs::write(&path, text).expect("the program is written");
@@ -63,9 +148,14 @@ fn runs(name: &str, text: &str) {
         Ok(loaded) => loaded,
         Err(rejected) => return shown(&rejected),
     };
-    let ports: Vec<(u16, LinkType)> = (0..3).map(|n| (n, LinkType::Ethernet)).collect();
+    let mut ports: BTreeMap<u16, LinkType> = (0..3).map(|n| (n, LinkType::Ethernet)).collect();
+    ports.extend(&traffic.links);
+    let ports: Vec<(u16, LinkType)> = ports.into_iter().collect();
     // More than it may take, or no machine code: refused with a reason.
     let Ok(mut pair) = Pair::new(name, &loaded, &ports) else { return };
+    for (port, packet) in &traffic.packets {
+        pair.send(*port, packet);
+    }
     for len in LENGTHS {
         let packet: Vec<u8> = (0..len).map(|n| (n * 7 % 256) as u8).collect();
         pair.send(1, &packet);
@@ -75,22 +165,12 @@ fn runs(name: &str, text: &str) {
 
 /// Target `program`.
 pub fn program(data: &[u8]) {
-    static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
-    let texts = TEXTS.get_or_init(|| {
-        let folder = workspace_root().join("programs");
-        read(&folder, |path, _| is_named(path, "program.yaml"), 10)
-    });
-    runs("fuzz.yaml", &text(data, texts));
+    Programs::own().run("fuzz.yaml", data);
 }
 
 /// Target `p4`.
 pub fn p4(data: &[u8]) {
-    static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
-    let texts = TEXTS.get_or_init(|| {
-        let folder = workspace_root().join("tests/data");
-        read(&folder, |path, _| has_extension(path, "p4"), 3)
-    });
-    runs("fuzz.p4", &text(data, texts));
+    Programs::p4().run("fuzz.p4", data);
 }
 
 /// Target `config`: switch.yaml.
@@ -143,5 +223,19 @@ pub fn stf(data: &[u8]) {
     });
     if let Err(error) = script::parse(&text(data, texts)) {
         assert!(!error.to_string().is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_sent_what_their_tests_send() {
+        for (programs, least) in [(Programs::own(), 15), (Programs::p4(), 30)] {
+            let with =
+                programs.traffic.iter().filter(|traffic| !traffic.packets.is_empty()).count();
+            assert!(with >= least, "{with} of {} programs", programs.texts.len());
+        }
     }
 }
