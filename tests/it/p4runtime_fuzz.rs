@@ -1,4 +1,4 @@
-//! Requests of P4Runtime with random bytes in them: no panic, and what is refused has changed nothing
+//! Requests of P4Runtime with random bytes in them: no panic, what is done can be read, and what is refused has changed nothing
 //! (`wireyard_tests::fuzz::control`). `WIREYARD_FUZZ_REQUESTS` says how many.
 
 use wireyard_tests::differ::random::Random;
@@ -15,4 +15,5 @@ fn requests_with_random_bytes_are_done_whole_or_change_nothing() {
     let ended = control::requests(Random::new(1), count());
     println!("{ended:?}");
     assert!(ended.done >= 50 && ended.refused >= 50, "{ended:?}");
+    assert!(ended.there >= 20 && ended.gone >= 5, "{ended:?}");
 }

@@ -1,5 +1,5 @@
-//! Target `control`: requests of P4Runtime with random fields and bytes in them; what is refused has changed nothing, nor has what only
-//! reads.
+//! Target `control`: requests of P4Runtime with random fields and bytes in them; what is done can be read, what is refused has changed
+//! nothing, nor has what only reads.
 //!
 //! In this process, without a network: messages are decoded as gRPC does and go to the service's own functions. Writes of every
 //! atomicity, and beside them reads and pushed programs.
@@ -44,6 +44,10 @@ pub struct Ended {
     pub done: usize,
     /// They were refused, and changed nothing.
     pub refused: usize,
+    /// What an update inserted or modified, and can be read.
+    pub there: usize,
+    /// What an update removed, and cannot be read.
+    pub gone: usize,
 }
 
 impl Ended {
@@ -227,6 +231,44 @@ fn room() -> Share {
     Room::new(usize::MAX).share()
 }
 
+/// What an entity is read by, if that names one alone; with its action, if it is to be there.
+fn key(written: &Entity, deleted: bool) -> Option<Entity> {
+    Some(match written {
+        Entity::TableEntry(one) if !one.r#match.is_empty() && !one.is_default_action => {
+            Entity::TableEntry(p4::TableEntry {
+                table_id: one.table_id,
+                r#match: one.r#match.clone(),
+                priority: one.priority,
+                action: one.action.clone().filter(|_| !deleted),
+                ..Default::default()
+            })
+        }
+        Entity::ActionProfileMember(one) if one.member_id != 0 => {
+            Entity::ActionProfileMember(p4::ActionProfileMember { action: None, ..one.clone() })
+        }
+        Entity::ActionProfileGroup(one) if one.group_id != 0 => {
+            Entity::ActionProfileGroup(p4::ActionProfileGroup {
+                action_profile_id: one.action_profile_id,
+                group_id: one.group_id,
+                ..Default::default()
+            })
+        }
+        Entity::DigestEntry(one) if one.digest_id != 0 => {
+            Entity::DigestEntry(p4::DigestEntry { digest_id: one.digest_id, config: None })
+        }
+        Entity::PacketReplicationEngineEntry(one) => match &one.r#type {
+            Some(Replication::MulticastGroupEntry(group)) if group.multicast_group_id != 0 => {
+                written.clone()
+            }
+            Some(Replication::CloneSessionEntry(session)) if session.session_id != 0 => {
+                written.clone()
+            }
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
 /// Everything that can be read, as bytes.
 fn snapshot(device: &Device) -> Vec<u8> {
     let replication = p4::PacketReplicationEngineEntry::default();
@@ -327,12 +369,38 @@ impl Requests {
         let schema = self.device.pipeline().schema.clone();
         let done = write::write(&self.device, &schema, &request.updates, mode).1;
         self.ended.count(done.is_ok());
+        if done.is_ok() {
+            self.holds(&request, number);
+        }
         match done {
             Err(results) if mode == Mode::Atomic || results.iter().all(Result::is_err) => {
                 assert!(results.iter().all(Result::is_err), "request {number}: {request:?}");
                 self.unchanged(number, &request);
             }
             _ => self.before = snapshot(&self.device),
+        }
+    }
+
+    /// What the updates of a request inserted and modified is there, and what they deleted is not. Of one kind of entities the last
+    /// update counts.
+    fn holds(&mut self, request: &p4::WriteRequest, number: usize) {
+        let schema = self.device.pipeline().schema.clone();
+        let entity = |update: &p4::Update| update.entity.as_ref()?.entity.clone();
+        for (n, update) in request.updates.iter().enumerate() {
+            let Some(written) = entity(update) else { continue };
+            let same =
+                |other: Entity| std::mem::discriminant(&other) == std::mem::discriminant(&written);
+            if request.updates[n + 1..].iter().filter_map(entity).any(same) {
+                continue;
+            }
+            let deleted = update.r#type == p4::update::Type::Delete as i32;
+            let Some(key) = key(&written, deleted) else { continue };
+            let wanted = [p4::Entity { entity: Some(key) }];
+            let (answers, done) = read::read(&self.device, &schema, &wanted, &room());
+            // What is named and is not there may be an error.
+            let there = done.is_ok() && answers.iter().any(|answer| !answer.entities.is_empty());
+            assert_eq!(there, !deleted, "request {number}: {update:?}");
+            *(if deleted { &mut self.ended.gone } else { &mut self.ended.there }) += 1;
         }
     }
 
