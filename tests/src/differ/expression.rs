@@ -75,7 +75,7 @@ impl Gen {
                 let op = self.random.pick(&["==", "!=", "<", "<=", ">", ">="]);
                 format!("({a} {op} {b})")
             }
-            11 if self.random.chance(20) => {
+            11 if self.random.chance(35) => {
                 let Some((a, b)) = self.two_of_bytes(scope) else { return self.leaf(scope, bits) };
                 format!("({a} {} {b})", self.random.pick(&["==", "!="]))
             }

@@ -239,10 +239,15 @@ impl Gen {
             } else {
                 &["incremental", "incremental", "always", "never"]
             };
+            let verifies = if easy {
+                ["off", "count", "drop", "drop"]
+            } else {
+                ["off", "off", "count", "drop"]
+            };
             let mut sum = json!({
                 "field": format!("{name}.sum"),
                 "over": over,
-                "verify": self.random.pick(&["off", "off", "count", "drop"]),
+                "verify": self.random.pick(&verifies),
                 "update": self.random.pick(updates),
             });
             if self.random.chance(30) {

@@ -173,7 +173,7 @@ impl Gen {
                     _ => format!("{}[{at}].{field} = {value}", stack.name),
                 }
             }
-            8 if self.random.chance(40) => {
+            8 if self.random.chance(70) => {
                 let (to, from) = self.two_of_bytes(scope)?;
                 // One whose length the header type gives is not assigned.
                 let is_given = |h: &Header| h.given && to.starts_with(&format!("{}.", h.name));
