@@ -9,6 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use wireyard_tests::differ::run::compiled;
+use wireyard_tests::fuzz::engines::case;
 use wireyard_tests::fuzz::{TARGETS, inputs, target};
 use wireyard_tests::seeds::{self, number};
 use wireyard_tests::workspace_root;
@@ -75,14 +77,25 @@ macro_rules! targets {
 
 targets! { program p4 config scenario stf capture packets engines tables endpoints control }
 
+/// Bytes make programs that the front end accepts, mostly: what it refuses runs on no engine.
+#[test]
+fn most_random_programs_are_accepted() {
+    const INPUTS: usize = 60;
+    let target = target("engines").expect("a target");
+    let refused = inputs(target, 1, INPUTS).filter(|data| compiled(&case(data)).is_err()).count();
+    assert!(refused * 5 <= INPUTS, "{refused} of {INPUTS} are refused");
+}
+
 /// What was found once stays right.
 #[test]
 fn findings_stay_mended() {
     for target in &TARGETS {
         let folder = workspace_root().join("tests/data/fuzz").join(target.name);
-        let files = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+        let files =
+            fs::read_dir(&folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
+        let mut paths: Vec<PathBuf> = files.map(|entry| entry.expect("an entry").path()).collect();
         paths.sort();
+        assert!(!paths.is_empty(), "{} is empty", folder.display());
         for path in paths {
             eprintln!("{}", path.display());
             (target.run)(&fs::read(&path).unwrap());

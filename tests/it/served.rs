@@ -3,7 +3,6 @@
 //! First polled in turns, in virtual time (`turns`); then with two workers in threads, on veth pairs with two queues and on TAPs, which needs
 //! root.
 
-mod rates;
 mod recorded;
 mod turns;
 

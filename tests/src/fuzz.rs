@@ -2,7 +2,7 @@
 //!
 //! They run in two ways: for seconds with inputs of a seed in CI (`tests/it/fuzz.rs`), and for as long as wanted under
 //! libFuzzer, which finds inputs by what code they reach (`tests/fuzz`, needs cargo-fuzz). An input that
-//! found something is kept in `tests/data/fuzz/TARGET` and runs in CI too.
+//! found something is kept in `tests/data/fuzz/TARGET` and runs in CI too, beside the edge of the target that begins its folder.
 //!
 //! Texts are made by structure: an input names one of the texts of this project and says how its words, lines and blocks are
 //! changed ([`text`]), so that most of what comes out is nearly right. An input that begins with [`text::RAW`] is a text itself.
