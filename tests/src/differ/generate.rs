@@ -330,7 +330,7 @@ impl Gen {
         if self.simple && bits.div_ceil(8) % 2 == 1 {
             fields.insert("fill".into(), 8.into());
         }
-        if self.random.chance(50) {
+        if self.random.chance(if self.simple { 75 } else { 50 }) {
             fields.insert("sum".into(), 16.into());
             if !self.simple || self.random.chance(15) {
                 header.fields.push(("sum".into(), 16));

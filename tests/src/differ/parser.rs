@@ -227,7 +227,7 @@ impl Gen {
     pub(super) fn sums(&mut self, top: &mut Map<String, Value>) {
         let mut checksums = Vec::new();
         for header in self.headers.clone().into_iter().filter(|header| header.sum) {
-            if !self.random.chance(70) {
+            if !self.random.chance(if self.simple { 85 } else { 70 }) {
                 continue;
             }
             let name = &header.name;
