@@ -52,14 +52,22 @@ impl Outage {
     }
 }
 
+/// An outage: from when, until when.
+#[derive(Clone, Copy, Debug)]
+struct Failed {
+    why: Outage,
+    from: Time,
+    until: Time,
+}
+
 /// What is known of all frames and entries.
 #[derive(Debug, Default)]
 pub struct Model {
     /// By device and host, oldest first.
     routes: BTreeMap<(usize, u16), Vec<Route>>,
     ends: BTreeMap<(usize, u16), End>,
-    /// Outages of ports of devices, oldest first: why, from when, until when.
-    outages: BTreeMap<(usize, u16), Vec<(Outage, Time, Time)>>,
+    /// Outages of ports of devices, oldest first.
+    outages: BTreeMap<(usize, u16), Vec<Failed>>,
     /// The device of each host.
     homes: BTreeMap<u16, usize>,
     /// Frames that neither arrived nor were dropped, by sender and number.
@@ -92,13 +100,17 @@ impl Model {
 
     /// A port of a device sends nothing from now on.
     pub fn fails(&mut self, now: Time, device: usize, port: u16, why: Outage) {
-        self.outages.entry((device, port)).or_default().push((why, now, Time::MAX));
+        self.outages.entry((device, port)).or_default().push(Failed {
+            why,
+            from: now,
+            until: Time::MAX,
+        });
     }
 
     /// A port of a device sends again.
     pub fn recovers(&mut self, now: Time, device: usize, port: u16) {
-        for (_, _, until) in self.outages.get_mut(&(device, port)).into_iter().flatten() {
-            *until = now.min(*until);
+        for outage in self.outages.get_mut(&(device, port)).into_iter().flatten() {
+            outage.until = now.min(outage.until);
         }
     }
 
@@ -111,8 +123,8 @@ impl Model {
         (from, to): (Time, Time),
     ) -> bool {
         let outages = self.outages.get(&(device, port)).map_or(&[][..], Vec::as_slice);
-        let explains = |(why, begin, end): &(Outage, Time, Time)| {
-            why.allows(reason) && *begin <= to && *end >= from
+        let explains = |outage: &Failed| {
+            outage.why.allows(reason) && outage.from <= to && outage.until >= from
         };
         outages.iter().any(explains)
     }
