@@ -203,6 +203,8 @@ fn random_tables_and_packets_are_of_all_kinds() {
         widths.filter_map(|rest| rest.split(',').next()?.parse().ok()).any(|bits: u32| bits > 40)
     };
     assert!(count(wide) >= 10, "a wide lookahead");
+    let counted = |case: &Case| case.entries.iter().any(|file| file.get("counters").is_some());
+    assert!(count(counted) >= 40, "counters that begin with something");
     assert!(count(|case| case.packets.iter().any(|p| p.from == Origin::Cpu)) >= 100);
     assert!(count(|case| case.packets.iter().any(|p| p.from == Origin::Generator)) >= 100);
     let (through, alone) = (count(|case| case.through), count(|case| case.workers == 1));

@@ -461,6 +461,11 @@ impl Gen {
         if self.random.chance(60) {
             self.entries.insert("meters".into(), json!({ "mtr": { "0": rates, "1": rates } }));
         }
+        if self.random.chance(20) {
+            let index = self.random.below(8).to_string();
+            let count = json!({ "packets": self.random.below(9), "bytes": self.random.below(999) });
+            self.entries.insert("counters".into(), json!({ "cnt": { index: count } }));
+        }
     }
 
     /// Rates of a meter.
