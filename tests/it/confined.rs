@@ -268,7 +268,7 @@ fn the_unit_gives_what_the_sandbox_keeps() {
     }
     let folder = tempfile::tempdir().unwrap();
     let command = setting("ExecStart").replace("/etc/wireyard/%i", "programs/l2_switch");
-    let command = command.replace("/var/lib/wireyard", folder.path().to_str().unwrap());
+    let command = command.replace("/var/lib/wireyard/%i", folder.path().to_str().unwrap());
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     // Nothing but its ports is missing here.
     run(&words).expect(2, &["programs/l2_switch/ports.yaml"]);
