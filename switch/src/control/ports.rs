@@ -233,7 +233,10 @@ impl Control {
         let owners = old.iter().map(|number| Ok((*number, self.owner(*number)?)));
         let owners = owners.collect::<Result<BTreeMap<PortNumber, usize>>>()?;
         let mut owned = self.owned()?;
-        let mut writers = self.capture_writers()?;
+        let mut writers = match new.iter().any(|one| one.spec.capture.is_some()) {
+            true => self.capture_writers()?,
+            false => BTreeMap::new(),
+        };
         let place = |one: &NewPort| {
             let file = one.spec.capture.as_ref();
             let writer = file.and_then(|file| writers.get(file)).copied();
