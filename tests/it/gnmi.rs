@@ -169,7 +169,7 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
     };
     let state = "interfaces/interface/state/oper-status";
     let fastest = |list: &mut g::SubscriptionList| list.subscription[0].sample_interval = 0;
-    let short = |list: &mut g::SubscriptionList| list.subscription[0].sample_interval = 99_999_999;
+    let short = |list: &mut g::SubscriptionList| list.subscription[0].sample_interval = 100;
     let of_prefix = |list: &mut g::SubscriptionList, origin: &str, target: &str| {
         let (origin, target) = (origin.to_owned(), target.to_owned());
         list.prefix = Some(g::Path { origin, target, ..g::Path::default() });
@@ -192,7 +192,6 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
         for (request, code) in [
             (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
             (subscribe(state, 1), Code::Unimplemented),
-            (changed(state, &short), Code::InvalidArgument),
             (changed(state, &foreign), Code::InvalidArgument),
             // 4096 times all values are more than 20,000.
             (changed("interfaces", &many), Code::ResourceExhausted),
@@ -208,15 +207,18 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
             }
             other => panic!("{other:?}"),
         }
-        // An interval of 0 is the shortest, 100 ms: not without a pause, and not never.
-        let mut answers = ask(changed(state, &fastest), false).await.unwrap();
-        let begun = std::time::Instant::now();
-        for _ in 0..7 {
-            let next = tokio::time::timeout(Duration::from_secs(10), answers.message()).await;
-            assert!(next.expect("a sample within 10 s").unwrap().is_some());
+        // An interval of 0 is the shortest, 100 ms, and a shorter one is raised to it: not without a pause, and not never.
+        let intervals: [&dyn Fn(&mut g::SubscriptionList); 2] = [&fastest, &short];
+        for interval in intervals {
+            let mut answers = ask(changed(state, interval), false).await.unwrap();
+            let begun = std::time::Instant::now();
+            for _ in 0..7 {
+                let next = tokio::time::timeout(Duration::from_secs(10), answers.message()).await;
+                assert!(next.expect("a sample within 10 s").unwrap().is_some());
+            }
+            let passed = begun.elapsed();
+            assert!(passed > Duration::from_millis(300), "7 answers within {passed:?}");
         }
-        let passed = begun.elapsed();
-        assert!(passed > Duration::from_millis(300), "7 answers within {passed:?}");
     });
     // Clients end with their runtime, and their connections with them; as many find room behind them.
     for _ in 0..2 {

@@ -130,18 +130,11 @@ fn subscription(
                 "heartbeat_interval: values that do not change are not sent again",
             )));
         }
-        let interval = match (one.mode(), Duration::from_nanos(one.sample_interval)) {
-            // The shortest interval of the device (gNMI specification 0.10, section 3.5.1.5.2).
-            (SubscriptionMode::Sample, Duration::ZERO) => Some(LOOK),
-            (SubscriptionMode::Sample, short) if short < LOOK => {
-                return Err(Some(Status::invalid_argument(format!(
-                    "sample_interval: {} ns is below the shortest, {} ns: 0 stands for that",
-                    short.as_nanos(),
-                    LOOK.as_nanos()
-                ))));
-            }
-            (SubscriptionMode::Sample, interval) => Some(interval),
-            (SubscriptionMode::OnChange | SubscriptionMode::TargetDefined, _) => None,
+        let interval = match one.mode() {
+            // 0 stands for the shortest interval of the device (gNMI specification 0.10, section 3.5.1.5.2). Shorter ones
+            // are raised to it and not refused: clients give milliseconds here.
+            SubscriptionMode::Sample => Some(LOOK.max(Duration::from_nanos(one.sample_interval))),
+            SubscriptionMode::OnChange | SubscriptionMode::TargetDefined => None,
         };
         let only_changes = one.suppress_redundant;
         let due = now + interval.unwrap_or(LOOK);

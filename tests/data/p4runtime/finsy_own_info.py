@@ -99,7 +99,7 @@ async def gnmi():
 async def samples():
     async with GNMIClient(ADDRESS) as client:
         sub = client.subscribe()
-        sub.sample(GNMIPath("interfaces/interface[name=a1]/state/counters/in-octets"), sample_interval=100_000_000)
+        sub.sample(GNMIPath("interfaces/interface[name=a1]/state/counters/in-octets"), sample_interval=100)
         async for _ in sub.synchronize():
             pass
         found = []
