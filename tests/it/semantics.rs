@@ -292,6 +292,34 @@ ingress: [ { apply: t, miss: [ drop missed ] } ]
     assert_eq!(left.sent, [(3, frame(1, &[5]))]);
 }
 
+/// A lookahead beyond the packet is an error, also where every case takes any value.
+#[test]
+fn a_key_that_may_end_the_parser_is_evaluated() {
+    let program = "
+parser:
+  start:
+    extract: ethernet
+    select: ['lookahead(8, 0)', ethernet.ether_type]
+    cases: [ { match: [_, 0x88b5], next: accept } ]
+    default: next
+  next: { select: 'lookahead(8, 8)', default: accept }
+ingress:
+  - if: std.parser_error == error.packet_too_short
+    then: [ std.egress_port = 2 ]
+    else: [ std.egress_port = 3 ]
+";
+    let of = |ether_type: u16, payload: &[u8]| {
+        let mut bytes = frame(1, &[]);
+        bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
+        bytes.extend(payload);
+        bytes
+    };
+    let packets = [of(0x88b5, &[]), of(0x88b5, &[7]), of(0x88b6, &[7]), of(0x88b6, &[7, 8])];
+    let left = outcome(program, "", &packets);
+    let ports = [2, 3, 2, 3];
+    assert_eq!(left.sent, Vec::from_iter(ports.into_iter().zip(packets)));
+}
+
 /// The length of a variable part is that of the copy's bytes, whatever ingress made of the header.
 #[test]
 fn a_copy_of_a_copy_keeps_its_variable_part() {

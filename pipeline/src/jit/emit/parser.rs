@@ -5,7 +5,7 @@ use super::select_keys::Wanted;
 use super::{CompileError, Emit, flags, internal, vm_offset};
 use crate::ids::*;
 use crate::interp::bridge::end;
-use crate::ir::{BuiltinError, Case, ExprKind, ParserOp, Pattern, Target, Transition};
+use crate::ir::{BuiltinError, Case, ExprKind, ParserOp, Pattern, Target, Transition, eval};
 use crate::jit::plan::path::outcomes;
 use crate::jit::plan::validity::KnownValidity;
 use crate::jit::runtime::Helper;
@@ -206,10 +206,10 @@ impl Emit<'_> {
         };
         let mut values = Vec::with_capacity(keys.len());
         for (n, key) in keys.iter().enumerate() {
-            let value = match cases.iter().all(|case| self.is_raw(*key, case.patterns.get(n))) {
-                true => None,
-                false => Some(self.expr(*key)?),
-            };
+            // A key that may end the parser is evaluated, also where every case takes any value.
+            let left_out = !eval::may_end(&self.program.exprs, *key)
+                && cases.iter().all(|case| self.is_raw(*key, case.patterns.get(n)));
+            let value = if left_out { None } else { Some(self.expr(*key)?) };
             values.push((*key, value));
         }
         let outcomes = outcomes(next);
