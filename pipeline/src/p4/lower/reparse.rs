@@ -123,7 +123,7 @@ impl Lower<'_> {
             }
         }
         !changes.validity.iter().any(|name| is_header(name))
-            && !decides.validity.iter().any(|name| is_header(name))
+            && !changes_validity(&self.unit, &is_header)
             && !decides.fields_written.iter().any(of_header)
             && !["lookahead", "advance"].iter().any(|name| decides.called.contains(*name))
             && decides.fields_read.is_disjoint(&changes.fields_written)
@@ -144,35 +144,78 @@ fn text(states: &ast::Named<StateDecl>) -> String {
     ast::print::units(&[unit])
 }
 
+/// The header that a statement extracts.
+fn extracted_by(statement: &ast::Stmt) -> Option<String> {
+    match &statement.kind {
+        ast::StmtKind::Call(called, args) if called.value == "extract" => {
+            args.first().and_then(|arg| match &arg.value {
+                ast::Ast::Path(path) => super::parser::header_name(path),
+                _ => None,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The states that may follow each state.
+fn ways(states: &ast::Named<StateDecl>) -> BTreeMap<&str, Vec<&str>> {
+    states.iter().map(|(name, state)| (name.value.as_str(), following(&state.next))).collect()
+}
+
+fn following(next: &NextDecl) -> Vec<&str> {
+    match next {
+        NextDecl::To(to) => to.iter().map(|to| to.value.as_str()).collect(),
+        NextDecl::Select { cases, default, .. } => {
+            let cases = cases.iter().map(|case| case.to.value.as_str());
+            cases.chain(default.iter().map(|to| to.value.as_str())).collect()
+        }
+    }
+}
+
+/// Whether states make headers valid or invalid other than by extracting them. To make one invalid that is not extracted
+/// yet changes nothing: sub-parsers begin so with their `out` parameters.
+fn changes_validity(unit: &Unit, is_header: &dyn Fn(&str) -> bool) -> bool {
+    let states = &unit.parser;
+    let next = ways(states);
+    let base = |name: &str| element(name).0.to_owned();
+    let extracted = |state: &StateDecl| {
+        let first = state.extract.iter().map(|name| base(&name.value));
+        let then = state.statements.iter().filter_map(extracted_by).map(|name| base(&name));
+        first.chain(then).collect::<Vec<_>>()
+    };
+    let mut before: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (name, state) in states {
+        for later in reachable(&name.value, &next) {
+            before.entry(later).or_default().extend(extracted(state));
+        }
+    }
+    states.iter().any(|(name, state)| {
+        let mut known = before.remove(name.value.as_str()).unwrap_or_default();
+        known.extend(state.extract.iter().map(|name| base(&name.value)));
+        state.statements.iter().any(|statement| {
+            known.extend(extracted_by(statement).map(|name| base(&name)));
+            let mut mentions = Mentions::default();
+            mentions.statements(unit, std::slice::from_ref(statement));
+            let invalid = matches!(&statement.kind, ast::StmtKind::Call(called, _) if called.value == "set_invalid");
+            let harmless = |name: &String| invalid && !known.contains(&base(name));
+            mentions.validity.iter().any(|name| is_header(name) && !harmless(name))
+        })
+    })
+}
+
 /// Whether all that is extracted is emitted, in the order of its extraction.
 fn in_order(states: &ast::Named<StateDecl>, emitted: &[String]) -> bool {
     let place = |name: &str| emitted.iter().position(|one| element(one).0 == element(name).0);
-    let mut extracted: BTreeMap<&str, Vec<Option<usize>>> = BTreeMap::new();
-    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (name, state) in states {
-        let mut all: Vec<Option<usize>> =
-            state.extract.iter().map(|name| place(&name.value)).collect();
-        for statement in &state.statements {
-            if let ast::StmtKind::Call(called, args) = &statement.kind
-                && called.value == "extract"
-            {
-                let header = args.first().and_then(|arg| match &arg.value {
-                    ast::Ast::Path(path) => super::parser::header_name(path),
-                    _ => None,
-                });
-                all.push(header.and_then(|name| place(&name)));
-            }
-        }
-        extracted.insert(&name.value, all);
-        let to = match &state.next {
-            NextDecl::To(to) => to.iter().map(|to| to.value.as_str()).collect(),
-            NextDecl::Select { cases, default, .. } => {
-                let cases = cases.iter().map(|case| case.to.value.as_str());
-                cases.chain(default.iter().map(|to| to.value.as_str())).collect()
-            }
-        };
-        next.insert(&name.value, to);
-    }
+    let next = ways(states);
+    let extracted = |state: &StateDecl| {
+        let first = state.extract.iter().map(|name| place(&name.value));
+        let is_extract = |one: &&ast::Stmt| matches!(&one.kind, ast::StmtKind::Call(called, _) if called.value == "extract");
+        let then = state.statements.iter().filter(is_extract);
+        let then = then.map(|one| extracted_by(one).and_then(|name| place(&name)));
+        first.chain(then).collect::<Vec<_>>()
+    };
+    let extracted: BTreeMap<&str, Vec<Option<usize>>> =
+        states.iter().map(|(name, state)| (name.value.as_str(), extracted(state))).collect();
     extracted.iter().all(|(state, first)| {
         first.iter().all(Option::is_some)
             && first.is_sorted()
