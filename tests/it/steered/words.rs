@@ -178,7 +178,7 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
         ("table clear fdb --watch", "leave it out"),
         ("packet listen --count 0", "give 1 or more"),
         ("trace --live --filter 'ethernet.dst == 10.0.0.1'", "ethernet.dst has 48 bits"),
-        ("trace --live --filter 'ethernet.ether_type > 65536'", "65536 does not fit"),
+        ("trace --live --filter 'ethernet.ether_type > 65536'", "0 to 65535"),
         ("capture start 1 -", "name a file"),
         ("table dump fdbb", "did you mean fdb?"),
         ("register set sean 3 17", "did you mean `seen`?"),

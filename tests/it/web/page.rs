@@ -86,9 +86,9 @@ fn the_page_works_in_a_browser() {
     browser.wait_for("document.querySelectorAll('.entries tbody tr').length === 2");
     assert_eq!(browser.value("document.getElementById('search').value"), "10.77");
     rig.switch.command(&["table", "default", "routes4", "via", "7"]).shows(&[]);
-    browser.wait_for("document.querySelector('main').innerText.includes('Otherwise via(7)')");
+    browser.wait_for("document.querySelector('main').innerText.includes('Otherwise via(0x7)')");
     rig.switch.command(&["table", "default", "routes4", "reset"]).shows(&[]);
-    browser.wait_for("!document.querySelector('main').innerText.includes('Otherwise via(7)')");
+    browser.wait_for("!document.querySelector('main').innerText.includes('Otherwise via(0x7)')");
 
     // Addresses that name no view and no table.
     for (typed, view) in [("#/tables/%", "tables"), ("#/constructor", "overview")] {
