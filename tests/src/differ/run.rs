@@ -92,7 +92,9 @@ fn externs() -> ExternRegistry {
     let mut registry = ExternRegistry::new();
     let param =
         |bits: &u32| Param { name: String::new(), bits: *bits, display: Display::default() };
-    for (name, params, result_bits) in [("weigh", &[70, 8][..], Some(32)), ("note", &[8], None)] {
+    for (name, params, result_bits) in
+        [("device_weigh", &[70, 8][..], Some(32)), ("device_note", &[8], None)]
+    {
         let params = params.iter().map(param).collect();
         let controls = (true, true);
         registry.add(ExternSignature { name: name.into(), params, result_bits, controls });

@@ -194,11 +194,11 @@ impl Gen {
             14 => {
                 let (a, b) = (self.expr(scope, 70, 2), self.expr(scope, 8, 2));
                 match self.random.chance(50) {
-                    true => format!("note({b})"),
+                    true => format!("device_note({b})"),
                     false => {
                         let name = self.name("l");
                         scope.locals.push((name.clone(), 32));
-                        format!("let {name} = weigh({a}, {b})")
+                        format!("let {name} = device_weigh({a}, {b})")
                     }
                 }
             }
