@@ -25,9 +25,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 # One seed for all property tests: a run that fails can be run again. Fuzzing by hand sets another.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
-# The first seed of random programs, networks and inputs: each commit tries others. A test that fails prints the command that runs its seed again.
-WIREYARD_SEED_OF_COMMIT=${WIREYARD_SEED_OF_COMMIT:-$((16#$(git rev-parse --short=8 HEAD 2> /dev/null || echo 1)))}
-export WIREYARD_SEED_OF_COMMIT
 
 lint() {
   cargo fmt --all --check

@@ -9,7 +9,8 @@ pub fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|why| panic!("{name}={text}: {why}")))
 }
 
-/// `WIREYARD_SEED`, which runs a seed again; else that of the commit, which `ci.sh` sets, so that each commit tries others; else 1.
+/// `WIREYARD_SEED`, which runs a seed again; else `WIREYARD_FIRST_SEED`, to search elsewhere; else 1, so that each run of the same
+/// sources has the same result.
 pub fn first() -> u64 {
-    number("WIREYARD_SEED").or_else(|| number("WIREYARD_SEED_OF_COMMIT")).unwrap_or(1)
+    number("WIREYARD_SEED").or_else(|| number("WIREYARD_FIRST_SEED")).unwrap_or(1)
 }

@@ -102,6 +102,9 @@ pub(crate) struct Scope<'a> {
     pub(crate) is_full: bool,
 }
 
+/// The list of one kind of declarations.
+type ListOf<'a, T> = for<'s> fn(&'s mut Scope<'a>) -> &'s mut Vec<Item<'a, T>>;
+
 impl<'a> Scope<'a> {
     /// Collects the names of all units; the first declaration of a name counts.
     pub(crate) fn collect(units: &[&'a Unit], report: &mut Diagnostics) -> Scope<'a> {
@@ -202,7 +205,7 @@ impl<'a> Scope<'a> {
         &mut self,
         unit: usize,
         decls: &'a [(Name, T)],
-        (symbol, list): (fn(usize) -> Symbol, fn(&mut Self) -> &mut Vec<Item<'a, T>>),
+        (symbol, list): (fn(usize) -> Symbol, ListOf<'a, T>),
         report: &mut Diagnostics,
     ) {
         for (name, decl) in decls {

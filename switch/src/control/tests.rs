@@ -236,7 +236,7 @@ fn a_default_action_that_a_swap_replaces_is_lost() {
     let table = control.table("ways").unwrap();
     let action = Some(control.call("out", &[2]).unwrap());
     let set = Update::Modify(Entity::DefaultAction { table, action });
-    control.write(&[set.clone()], Mode::Atomic).unwrap();
+    control.write(std::slice::from_ref(&set), Mode::Atomic).unwrap();
     assert_eq!(lost(PROGRAM), None, "it is kept");
     assert_eq!(lost(&other), Some(("default action", "ways".to_owned(), Fate::Changed)));
     // The one of the program that runs now is declared by that.

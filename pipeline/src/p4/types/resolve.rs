@@ -88,14 +88,11 @@ impl Checker<'_> {
         let element = self.resolve(of);
         let number = self.constant_number(size, "the size of a stack");
         let Some(number) = number else { return Type::Any };
-        let fits = match &element {
-            Type::Struct(_) => true,
-            Type::Any | Type::Var(..) => true,
-            Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Error => true,
-            Type::Enum(..) | Type::New(..) | Type::Tuple(_) => true,
-            _ => false,
-        };
-        if !fits {
+        let (is_number, is_made) = (
+            matches!(element, Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Error),
+            matches!(element, Type::Struct(_) | Type::Enum(..) | Type::New(..) | Type::Tuple(_)),
+        );
+        if !is_number && !is_made && !matches!(element, Type::Any | Type::Var(..)) {
             let text = format!("an array cannot have elements of {element}");
             self.type_error(of.span, text);
             return Type::Any;
