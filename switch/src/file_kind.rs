@@ -8,7 +8,7 @@ use std::path::Path;
 
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
-use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader};
+use wireyard_pipeline::source::{CONFIG_BYTES_MAX, Loader, is_p4};
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +78,17 @@ impl FileKind {
     }
 }
 
-/// The errors of a file: one error that names its kind if it is a file of another kind than `wanted`, otherwise
-/// `errors`.
+/// The errors of a file: one error that names its kind if it is a YAML file of another kind than `wanted`, otherwise
+/// `errors`. P4 has labels and comments that look like keys.
 pub(crate) fn or_kind(
     path: &Path,
     loader: &Loader,
     wanted: FileKind,
     errors: Rejected,
 ) -> Rejected {
+    if is_p4(path) {
+        return errors;
+    }
     let text =
         loader.read(path, CONFIG_BYTES_MAX).ok().and_then(|read| String::from_utf8(read).ok());
     let Some(kind) = text.and_then(|text| FileKind::of(&text)).filter(|kind| *kind != wanted)
@@ -117,6 +120,17 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(FileKind::of(text), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_p4_program_is_of_no_other_kind() {
+        let text = "/*\nprogram: a router\n*/\nconst bit<8> X = y;\n";
+        for (path, is_known) in [("router.p4", false), ("router.yaml", true)] {
+            let loader = Loader::in_memory([(path, text.to_owned())], &[]);
+            let errors = Rejected { diagnostics: Diagnostics::new(), files: Files::new() };
+            let found = or_kind(path.as_ref(), &loader, FileKind::Program, errors);
+            assert_eq!(!found.diagnostics.is_empty(), is_known, "{path}: {found}");
         }
     }
 }

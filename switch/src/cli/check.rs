@@ -67,6 +67,9 @@ fn queues_of(config: &SwitchConfig) -> Option<Result<Box<Report>, Box<Report>>> 
 
 /// A rate control, if the file is one.
 fn check_rate_control(path: &Path) -> Option<Result<Checked, Refusal>> {
+    if is_p4(path) {
+        return None;
+    }
     let read = Loader::new(Vec::new(), LIBRARIES).read(path, PROGRAM_BYTES_MAX).ok()?;
     let text = String::from_utf8(read).ok()?;
     if FileKind::of(&text) != Some(FileKind::RateControl) {
