@@ -9,6 +9,7 @@
 
 pub mod info;
 mod lex;
+mod limits;
 mod lower;
 mod parse;
 mod preprocess;
@@ -20,6 +21,7 @@ use crate::diag::Diagnostics;
 use crate::ids::FileId;
 use crate::ir::SourceSpan;
 
+pub use limits::only_limits;
 pub(crate) use parse::KEYWORDS;
 
 /// Widest value that the front end counts with, as `bit<W>`.

@@ -19,6 +19,7 @@ mod yaml;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use crate::p4::only_limits;
 pub use load::{
     CONFIG_BYTES_MAX, DATA_BYTES_MAX, EMBEDDED, Loader, PROGRAM_BYTES_MAX, ReadError, read_bytes,
     read_text,

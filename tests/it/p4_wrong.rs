@@ -1,6 +1,6 @@
 //! Wrong P4 programs of ours: each is refused, with an error at the line that is marked; and right ones that look unusual, which are taken.
 //!
-//! `data/p4/wrong.txt` and `right.txt` have them in parts: what stands at the top of a program, in its parser, in front of and in the
+//! `data/p4/wrong.txt`, `right.txt` and `limits.txt`, of right ones that do not run here, have them in parts: what stands at the top of a program, in its parser, in front of and in the
 //! `apply` of its ingress control. The rest of the program is the same for all.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::fs;
 
 use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::diag::{Diagnostics, Files, Severity, line_columns};
-use wireyard_pipeline::source::{Loader, parse_program};
+use wireyard_pipeline::source::{Loader, check_p4, only_limits, parse_program};
 
 /// The mark of a line where an error must be.
 const MARK: &str = "//!";
@@ -53,16 +53,25 @@ fn lines_of(diagnostics: &Diagnostics, files: &Files) -> Vec<usize> {
     line_columns(files, &spans).into_iter().map(|(line, _)| line).collect()
 }
 
-/// Lines with errors of a program; none if it is taken.
+/// A program that is read, with its errors where it does not run.
+fn run(loader: &Loader) -> Result<(), (Diagnostics, Files)> {
+    let parsed = parse_program("wrong.p4".as_ref(), loader)
+        .map_err(|rejected| (rejected.diagnostics, rejected.files))?;
+    compile(&parsed, &ExternRegistry::new()).map(drop).map_err(|found| (found, parsed.files))
+}
+
+/// Lines with errors of a program that does not run; none if it runs.
 fn refused(text: String) -> Vec<usize> {
     let loader = Loader::in_memory([("wrong.p4", text)], &[]);
-    match parse_program("wrong.p4".as_ref(), &loader) {
-        Err(rejected) => lines_of(&rejected.diagnostics, &rejected.files),
-        Ok(parsed) => match compile(&parsed, &ExternRegistry::new()) {
-            Err(found) => lines_of(&found, &parsed.files),
-            Ok(_) => Vec::new(),
-        },
-    }
+    run(&loader).map_or_else(|(found, files)| lines_of(&found, &files), |()| Vec::new())
+}
+
+/// Lines with errors of a program that `check` refuses; none if it is right, also beyond what runs.
+fn refused_by_check(text: String) -> Vec<usize> {
+    let loader = Loader::in_memory([("wrong.p4", text)], &[]);
+    let Err((found, files)) = run(&loader) else { return Vec::new() };
+    let is_right = check_p4("wrong.p4".as_ref(), &loader).is_ok();
+    if is_right && only_limits(&found).is_some() { Vec::new() } else { lines_of(&found, &files) }
 }
 
 /// The programs of a list, with their names.
@@ -96,12 +105,23 @@ fn wrong_p4_programs_are_refused_at_their_lines() {
     for (name, text) in programs {
         let marked = (1..).zip(text.lines()).find(|(_, line)| line.contains(MARK));
         let (want, _) = marked.unwrap_or_else(|| panic!("{name} marks no line"));
-        let found = refused(text);
+        let found = refused_by_check(text);
         if !found.contains(&want) {
             wrong.push(format!("{name}: line {want} is wrong, errors at {found:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What only the device has too little for is right for `check`.
+#[test]
+fn p4_programs_beyond_what_runs_are_right() {
+    for (name, text) in programs("data/p4/limits.txt") {
+        let marked = (1..).zip(text.lines()).find(|(_, line)| line.contains(MARK));
+        let (want, _) = marked.unwrap_or_else(|| panic!("{name} marks no line"));
+        assert!(refused(text.clone()).contains(&want), "{name} runs");
+        assert_eq!(refused_by_check(text), Vec::<usize>::new(), "{name} is wrong");
+    }
 }
 
 /// A right program that is refused is worse than a wrong one that is taken.

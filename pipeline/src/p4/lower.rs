@@ -289,6 +289,11 @@ impl Lower<'_> {
         self.report.error(codes::P4_UNSUPPORTED, span, text)
     }
 
+    /// Something that the architecture excludes, which the types of its declarations do not show.
+    fn wrong_type(&mut self, span: SourceSpan, text: impl Into<String>) -> &mut Diagnostic {
+        self.report.error(codes::P4_TYPE, span, text)
+    }
+
     /// The type of an expression, with types in place of type parameters.
     fn type_of(&self, expr: &Expr) -> Type {
         let ty = self.checked.types.get(expr.id as usize).cloned().unwrap_or(Type::Any);

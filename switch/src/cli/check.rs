@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use wireyard_pipeline::diag::safe::shown;
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, Severity, codes, counted, json};
-use wireyard_pipeline::source::{CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4, is_p4};
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, counted, json};
+use wireyard_pipeline::source::{
+    CheckedP4, Loader, PROGRAM_BYTES_MAX, check_p4, is_p4, only_limits,
+};
 
 use super::args::{CheckArgs, MacControl};
 use super::load::{device, read, show};
@@ -102,30 +104,12 @@ fn check_p4_alone(path: &Path, args: &CheckArgs, rejected: &Rejected) -> Option<
     let (warnings, files, why) = match not_run {
         Some(why) => (warnings, files, why),
         None => {
-            let limits = limits(&rejected.diagnostics)?;
+            let limits = only_limits(&rejected.diagnostics)?;
             let why = "it is right P4-16 and does not run here, as the warnings say".to_owned();
             (limits, rejected.files.clone(), why)
         }
     };
     Some(Checked { summary: checked_as(&why), warnings, files, queues: None, room: None })
-}
-
-/// The errors that refuse a correct program, as warnings; `None` if one of them is not an unsupported feature.
-fn limits(found: &Diagnostics) -> Option<Diagnostics> {
-    let mut limits = Diagnostics::new();
-    for one in found.sorted() {
-        if [codes::STATE, codes::FILE_NOT_READ].contains(&one.code) {
-            return None;
-        }
-        if one.severity() == Severity::Warning {
-            limits.push(one.clone());
-            continue;
-        }
-        let mut limit = one.clone().with_code(codes::NOT_RUN_HERE);
-        limit.note(format!("`wireyard run` refuses it: {}", one.code));
-        limits.push(limit);
-    }
-    Some(limits)
 }
 
 fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Refusal> {

@@ -290,7 +290,7 @@ impl Lower<'_> {
             Val::Object(object) if kinds.contains(&&*object.decl.name.value) => object,
             _ => {
                 let text = format!("this is no `{}`", kinds[0]);
-                self.unsupported(value.span, text);
+                self.wrong_type(value.span, text);
                 return None;
             }
         };
@@ -298,7 +298,7 @@ impl Lower<'_> {
         let in_place = matches!(&*value.kind, ExprKind::Call { .. });
         if !in_place && !self.attached.insert(object.full.clone()) {
             let text = format!("`{}` belongs to another table already", object.full);
-            self.unsupported(value.span, text).help("give each table one of its own");
+            self.wrong_type(value.span, text).help("give each table one of its own");
         }
         Some(object)
     }
@@ -319,7 +319,7 @@ impl Lower<'_> {
         made: &mut Table,
     ) {
         let Val::Object(object) = self.eval(value) else {
-            self.unsupported(value.span, "this is no action profile or selector");
+            self.wrong_type(value.span, "this is no action profile or selector");
             return;
         };
         if !object.decl.name.value.to_ascii_lowercase().contains("selector") {

@@ -238,6 +238,9 @@ impl Lower<'_> {
 
     fn v1_random(&mut self, [to, low, high]: [&Arg; 3], span: SourceSpan) {
         let ty = self.type_of(&to.value);
+        if !self.are_numbers(&[to, low, high]) {
+            return;
+        }
         let place = self.target(&to.value);
         let limits = self.each_in_order([&low.value, &high.value]);
         if let [Val::Scalar(low), Val::Scalar(high)] = limits.map(|one| self.sized(one, &ty)) {
@@ -318,12 +321,37 @@ impl Lower<'_> {
     fn v1_hash(&mut self, [to, algorithm, base, data, max]: [&Arg; 5], span: SourceSpan) {
         let value = self.eval(&algorithm.value);
         let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
+        if !self.are_numbers(&[to, base, max]) {
+            return;
+        }
         let to_ty = self.type_of(&to.value);
         let to_bits = self.bits(&to_ty, span);
         let place = self.target(&to.value);
         let args = [&base.value, &data.value, &max.value];
         let value = self.hash_between(algorithm, args, to_bits, span);
         self.assign(&place, &Val::Scalar(value), &to_ty, span);
+    }
+
+    /// Whether arguments of type parameters are numbers, as v1model wants them.
+    fn are_numbers(&mut self, args: &[&Arg]) -> bool {
+        let mut fit = true;
+        for arg in args {
+            let ty = self.type_of(&arg.value);
+            if matches!(
+                ty.base(),
+                Type::Struct(_)
+                    | Type::Stack(..)
+                    | Type::Tuple(_)
+                    | Type::List(_)
+                    | Type::Listed(..)
+                    | Type::Record(..)
+                    | Type::Varbit(_)
+            ) {
+                self.wrong_type(arg.value.span, format!("{ty} is no number"));
+                fit = false;
+            }
+        }
+        fit
     }
 
     fn v1_checksum(
@@ -335,6 +363,9 @@ impl Lower<'_> {
     ) {
         let value = self.eval(&algorithm.value);
         let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
+        if !self.are_numbers(&[field]) {
+            return;
+        }
         let condition = self.scalar(&condition.value);
         let ty = self.type_of(&data.value);
         let (is_there, made) = self.apart(|lower| {
