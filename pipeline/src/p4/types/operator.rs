@@ -202,7 +202,13 @@ impl Checker<'_> {
         (by && of).then(|| under(a).clone())
     }
 
-    fn division(&mut self, left: &Expr, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
+    pub(super) fn division(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        a: &Type,
+        b: &Type,
+    ) -> Option<Type> {
         for expr in [left, right] {
             let value = self.consts.get(&expr.id);
             if matches!(value, Some(Const::Int(value)) if value.sign() == Sign::Minus) {

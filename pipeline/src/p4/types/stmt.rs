@@ -147,14 +147,16 @@ impl Checker<'_> {
         if ty.is_any() || got.is_any() {
             return;
         }
-        let is_shift = matches!(operator, Binary::Op(AstBin::Shl | AstBin::Shr));
-        let is_number = |ty: &Type| matches!(ty, Type::Bit(_) | Type::Int(_));
-        let fits = is_number(&ty)
-            && if is_shift {
-                matches!(got, Type::Bit(_) | Type::Integer)
-                    && self.shift(value, &ty, &got).is_some()
-            } else {
-                self.converts(value, &got, &ty)
+        let fits = matches!(ty, Type::Bit(_) | Type::Int(_))
+            && match operator {
+                Binary::Op(AstBin::Shl | AstBin::Shr) => {
+                    matches!(got, Type::Bit(_) | Type::Integer)
+                        && self.shift(value, &ty, &got).is_some()
+                }
+                Binary::Div | Binary::Op(AstBin::Rem) => {
+                    self.division(target, value, &ty, &got).is_some()
+                }
+                _ => self.converts(value, &got, &ty),
             };
         if !fits {
             let text = format!("`{}=` cannot be applied to {ty} and {got}", operator.sign());
