@@ -82,9 +82,9 @@ control I(inout headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
             && chosen(hdr.h.n) == hdr.h.d && early(hdr.h.n) == hdr.h.e) {
             hdr.h.g = 1;
         }
-        switch (hdr.more[2].isValid()) {
-            true: { hdr.h.g = hdr.h.g + 0x10; }
-            false: { hdr.h.g = hdr.h.g + 0x20; }
+        switch ((bit<1>) hdr.more[2].isValid()) {
+            1: { hdr.h.g = hdr.h.g + 0x10; }
+            0: { hdr.h.g = hdr.h.g + 0x20; }
         }
     }
 }

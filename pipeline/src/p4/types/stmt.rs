@@ -189,9 +189,10 @@ impl Checker<'_> {
     fn switch(&mut self, statement: &Stmt, value: &Expr, cases: &[SwitchCase]) {
         let ty = self.value(value);
         let ty = self.known(&ty);
+        // P4-16 1.2.5, section 12.7.2: no truth, and no `type` of its own.
         let is_value = matches!(
-            ty.base(),
-            Type::Bool | Type::Bit(_) | Type::Int(_) | Type::Enum(..) | Type::Error | Type::Integer
+            ty,
+            Type::Bit(_) | Type::Int(_) | Type::Enum(..) | Type::Error | Type::Integer
         );
         if !is_value && !matches!(ty, Type::ActionRun(_) | Type::Any) {
             self.type_error(value.span, format!("`switch` cannot look at {ty}"));
