@@ -120,7 +120,7 @@ impl Checker<'_> {
             let text = "this argument is another one than in the list of actions";
             self.error(codes::ARGUMENTS, given.span, text)
                 .label(listed.value.span, "given here")
-                .help("arguments with a direction are part of the list; leave them out here");
+                .help("repeat the argument of the list");
         }
     }
 

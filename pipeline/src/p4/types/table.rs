@@ -158,23 +158,9 @@ impl Checker<'_> {
             return;
         }
         let DeclKind::Action { params, .. } = &decl.kind else { return };
-        let directed = params.iter().filter(|param| param.direction != Direction::None).count();
-        let data: Vec<Param> = params.iter().skip(directed).cloned().collect();
-        // The list gives what has a direction; an entry may say it again.
-        let (params, skipped) = if args.len() == params.len() && directed > 0 {
-            (params.clone(), 0)
-        } else {
-            (data, directed)
-        };
-        let Some(found) = order(&params, &args) else {
-            let text = format!(
-                "`{}` takes {} arguments here, not {}",
-                decl.name.value,
-                params.len(),
-                args.len()
-            );
-            self.error(codes::ARGUMENTS, action.span, text);
-            return;
+        // What the list binds is repeated (P4-16 1.2.5, section 14.2.1.3).
+        let Some(found) = order(params, &args) else {
+            return self.misfit(action.span, &decl.name.value, params, &args);
         };
         let (found_listed, mut bound) = (listed_as, 0);
         for (param, at) in params.iter().zip(&found) {
@@ -191,9 +177,7 @@ impl Checker<'_> {
             }
             self.data_argument(&arg.value, &want, is_default);
         }
-        let mut all = vec![None; skipped];
-        all.extend(found);
-        let info = CallInfo { callee: Callee::Decl(decl.clone()), order: all, types: Vec::new() };
+        let info = CallInfo { callee: Callee::Decl(decl.clone()), order: found, types: Vec::new() };
         self.calls.insert(action.id, info);
         self.defs.insert(action.id, Def::Decl(decl));
     }
