@@ -24,15 +24,17 @@ impl Parser<'_> {
                         let text = "a table has one `key`";
                         self.report.error(codes::TWICE, property.span, text);
                     }
-                    if let Some(entries) = &table.entries {
-                        let text = "`entries` stands behind `key` and `actions`";
-                        self.report.error(codes::P4_SYNTAX, entries.span, text);
-                    }
+                    self.entries_in_front(&table);
                     table.key_span = Some(property.span);
                     self.keys(&mut table)?;
                 }
                 "actions" => {
                     self.property_once(table.has_actions, &property);
+                    self.entries_in_front(&table);
+                    if let Some(default) = &table.default {
+                        let text = "`default_action` stands behind `actions`";
+                        self.report.error(codes::P4_SYNTAX, default.span, text);
+                    }
                     table.has_actions = true;
                     self.actions(&mut table)?;
                 }
@@ -61,6 +63,14 @@ impl Parser<'_> {
         }
         self.declare(&name, false);
         Ok(self.decl(annotations, name, DeclKind::Table(table)))
+    }
+
+    /// Reports entries that stand in front of `key` or `actions`, which is read next.
+    fn entries_in_front(&mut self, table: &TableDecl) {
+        if let Some(entries) = &table.entries {
+            let text = "`entries` stands behind `key` and `actions`";
+            self.report.error(codes::P4_SYNTAX, entries.span, text);
+        }
     }
 
     fn property_once(&mut self, is_known: bool, property: &Ident) {
