@@ -69,7 +69,7 @@ impl Checker<'_> {
             DeclKind::Variable(ty, value) => self.variable(decl, ty, value.as_ref()),
             DeclKind::ValueSet(ty, size) => {
                 let of = self.declared_type(ty);
-                if !self.may_hold(&of) || matches!(of, Type::Integer | Type::Text) {
+                if !is_in_sets(&of) {
                     self.type_error(ty.span, format!("a value set cannot hold {of}"));
                 }
                 let number = self.constant_number(size, "the size of a value set");
@@ -307,5 +307,20 @@ impl Checker<'_> {
         }
         self.inside.pop();
         self.close();
+    }
+}
+
+/// Whether a value set may hold values of this type: what `select` compares, and structs and tuples of it.
+fn is_in_sets(ty: &Type) -> bool {
+    match ty {
+        Type::Struct(of) => {
+            of.kind == StructKind::Struct && of.fields.iter().all(|(_, ty)| is_in_sets(ty))
+        }
+        Type::Tuple(parts) => parts.iter().all(is_in_sets),
+        Type::New(_, base) => is_in_sets(base),
+        Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Enum(..) | Type::Any | Type::Var(..) => {
+            true
+        }
+        _ => false,
     }
 }
