@@ -9,6 +9,7 @@ use super::arguments::order;
 use super::check::{Checker, Name, Place};
 use super::infer::type_arguments;
 use super::member::{is_size, size_limits};
+use super::signature::has_body;
 use super::{CallInfo, Callee, Const, Type};
 use crate::diag::codes;
 
@@ -442,6 +443,11 @@ impl Checker<'_> {
             DeclKind::Control(inner) => (&inner.type_params, &inner.params, &inner.constructor),
             _ => return Type::Any,
         };
+        if is_direct && !has_body(ty) {
+            let text = format!("`{}` has no body, so that it cannot be applied", decl.name.value);
+            self.type_error(expr.span, text);
+            return Type::Any;
+        }
         if is_direct {
             self.count_instance(decl);
         }

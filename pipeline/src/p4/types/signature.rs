@@ -166,7 +166,7 @@ fn names(params: &[Param]) -> Vec<Rc<str>> {
 }
 
 /// A parser or control that can be instantiated.
-fn has_body(ty: &Type) -> bool {
+pub(super) fn has_body(ty: &Type) -> bool {
     match ty {
         Type::Parser(decl, _) => {
             matches!(&decl.kind, DeclKind::Parser(inner) if inner.states.is_some())
