@@ -46,11 +46,8 @@ impl Checker<'_> {
                 self.error(codes::TWICE, param.name.span, text);
             }
             self.constructor_params.push(param.id);
-            if param.direction != Direction::None {
-                let text = "a parameter of a constructor has no direction";
-                self.type_error(param.name.span, text);
-            }
         }
+        self.without_directions(constructor);
     }
 
     fn state_names(&mut self, decl: &Rc<Decl>, states: &[State]) {

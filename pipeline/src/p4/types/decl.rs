@@ -55,6 +55,7 @@ impl Checker<'_> {
                 self.open();
                 self.bind_type_params(type_params);
                 self.note_params(params);
+                self.without_directions(params);
                 self.close();
                 self.bind(&decl.name, Name::Decl(decl.clone()));
             }

@@ -27,6 +27,9 @@ impl Checker<'_> {
                 }
             }
             self.note_params(&method.params);
+            if method.result.is_none() {
+                self.without_directions(&method.params);
+            }
             let is_alike = |known: &Method| {
                 known.name.value == method.name.value
                     && known.result.is_some() == method.result.is_some()
@@ -73,13 +76,23 @@ impl Checker<'_> {
         }
     }
 
+    /// Parameters of constructors, of parsers, controls, externs and packages.
+    pub(super) fn without_directions(&mut self, params: &[Param]) {
+        for param in params.iter().filter(|param| param.direction != Direction::None) {
+            let ty = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
+            // An instance with a direction is refused anywhere.
+            if !is_instance(&ty) {
+                let text = "a parameter of a constructor has no direction";
+                self.type_error(param.name.span, text);
+            }
+        }
+    }
+
     /// What a parameter can be.
     fn parameter_type(&mut self, param: &Param, ty: &Type) {
         let has_direction = param.direction != Direction::None;
         let text = match ty {
-            Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..)
-                if has_direction =>
-            {
+            _ if is_instance(ty) && has_direction => {
                 let text = format!("{ty} is passed without a direction");
                 self.type_error(param.ty.span, text).help("leave out `in`, `out` or `inout`");
                 return;
@@ -163,6 +176,10 @@ impl Checker<'_> {
 /// Names of parameters, by which overloads differ (P4-16, 8.17).
 fn names(params: &[Param]) -> Vec<Rc<str>> {
     params.iter().map(|param| param.name.value.clone()).collect()
+}
+
+fn is_instance(ty: &Type) -> bool {
+    matches!(ty, Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Package(..))
 }
 
 /// A parser or control that can be instantiated.
