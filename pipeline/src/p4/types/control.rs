@@ -12,6 +12,8 @@ impl Checker<'_> {
     pub(super) fn parser(&mut self, decl: &Rc<Decl>, inner: &ParserDecl) {
         self.open_block(decl, &inner.type_params, &inner.params, &inner.constructor);
         if let Some(states) = &inner.states {
+            self.without_optional(&inner.constructor);
+            self.without_optional(&inner.params);
             self.bind_params(&inner.constructor);
             self.bind_params(&inner.params);
             for table in inner.locals.iter().filter(|one| matches!(one.kind, DeclKind::Table(_))) {
@@ -211,6 +213,8 @@ impl Checker<'_> {
     pub(super) fn control(&mut self, decl: &Rc<Decl>, inner: &ControlDecl) {
         self.open_block(decl, &inner.type_params, &inner.params, &inner.constructor);
         if let Some(body) = &inner.body {
+            self.without_optional(&inner.constructor);
+            self.without_optional(&inner.params);
             self.bind_params(&inner.constructor);
             self.bind_params(&inner.params);
             self.body(decl, &inner.locals, Place::Control, |checker| checker.block(body));
@@ -281,6 +285,7 @@ impl Checker<'_> {
 
     pub(super) fn action(&mut self, decl: &Rc<Decl>, params: &[Param], body: &Block) {
         self.note_params(params);
+        self.without_optional(params);
         let mut data = false;
         for param in params {
             let ty = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);

@@ -76,6 +76,16 @@ impl Checker<'_> {
         }
     }
 
+    /// Only calls of externs and packages, and types of parsers and controls, leave out arguments (P4-16 1.2.5, section 6.8.2).
+    pub(super) fn without_optional(&mut self, params: &[Param]) {
+        for param in params {
+            if let Some(one) = annotation(&param.annotations, "optional") {
+                let text = "parameters of what has a body are not optional";
+                self.type_error(one.name.span, text);
+            }
+        }
+    }
+
     /// Parameters of constructors, of parsers, controls, externs and packages.
     pub(super) fn without_directions(&mut self, params: &[Param]) {
         for param in params.iter().filter(|param| param.direction != Direction::None) {
@@ -142,6 +152,7 @@ impl Checker<'_> {
         }
         self.note_params(&inner.params);
         if let Some(body) = &inner.body {
+            self.without_optional(&inner.params);
             self.open();
             self.bind_params(&inner.params);
             let outer = std::mem::replace(&mut self.place, Place::Function(result.clone()));
