@@ -70,15 +70,8 @@ impl Checker<'_> {
 
     pub(super) fn new_type(&mut self, decl: &Rc<Decl>, of: &TypeExpr) {
         let base = self.declared_type(of);
-        let fits = matches!(
-            base,
-            Type::Bit(_)
-                | Type::Int(_)
-                | Type::Bool
-                | Type::New(..)
-                | Type::Any
-                | Type::Enum(_, Some(_))
-        );
+        let fits =
+            matches!(base, Type::Bit(_) | Type::Int(_) | Type::Bool | Type::New(..) | Type::Any);
         if !fits {
             self.type_error(of.span, format!("`type` cannot be made of {base}"));
         }

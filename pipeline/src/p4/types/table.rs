@@ -136,6 +136,7 @@ impl Checker<'_> {
             let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
             let want = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
             self.argument(param, &want, &arg.value);
+            self.no_table_in(&arg.value);
         }
         let info = CallInfo { callee: Callee::Decl(decl.clone()), order: found, types: Vec::new() };
         self.calls.insert(action.id, info);
@@ -168,6 +169,7 @@ impl Checker<'_> {
             let want = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
             if param.direction != Direction::None {
                 self.argument(param, &want, &arg.value);
+                self.no_table_in(&arg.value);
                 let listed = found_listed.and_then(|(_, args)| args.get(bound)).cloned();
                 bound += 1;
                 if let Some(listed) = listed {
@@ -198,11 +200,23 @@ impl Checker<'_> {
         }
     }
 
+    /// Refuses an argument that applies a table: one table would be applied within another.
+    fn no_table_in(&mut self, value: &Expr) -> bool {
+        if matches!(self.noted(value), Type::Applied(_)) {
+            let text = "a table is not applied in an argument of an action of a table";
+            self.error(codes::WRONG_PLACE, value.span, text);
+            return false;
+        }
+        let mut parts = Vec::new();
+        value.each_part(&mut |part| parts.push(part));
+        parts.into_iter().all(|part| self.no_table_in(part))
+    }
+
     /// An argument for a parameter without a direction.
     fn data_argument(&mut self, value: &Expr, want: &Type, is_default: bool) {
         if matches!(&*value.kind, ExprKind::Any) {
             self.type_error(value.span, "`_` stands only for an `out` parameter");
-        } else if self.value_as(value, want) {
+        } else if self.value_as(value, want) && self.no_table_in(value) {
             self.known_in_call(value, is_default);
         }
     }
