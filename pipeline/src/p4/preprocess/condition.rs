@@ -92,8 +92,9 @@ impl Preprocessor<'_> {
         } else {
             operand.and_then(|operand| Some(self.is_defined(operand.word()?))).unwrap_or(false)
         };
-        if has_bracket {
-            input.pop_front();
+        if has_bracket && !input.pop_front().is_some_and(|next| next.token.is(")")) {
+            // It has no end: a bracket alone cannot be read.
+            return Some(Token { tok: Tok::Sign("("), ..word.clone() });
         }
         let (value, text) = (u8::from(holds).into(), if holds { "1" } else { "0" }.into());
         let number = Number { value, width: None, text };
