@@ -45,7 +45,7 @@ const bit<8> SUM = LISTED.v + LISTED.inner.p + RECORDED.inner.q + RECORDED.inner
 
 header h_t { bit<8> x2; bit<8> x3; bit<8> x4; bit<8> x5; bit<8> x6; bit<8> x7; bit<8> x8; bit<8> x9; }
 struct headers { h_t h; }
-struct meta_t { bit<8> v2; bit<SUM> wide; }
+struct meta_t { bit<8> v2; bit<(SUM)> wide; }
 
 parser P(packet_in packet, out headers hdr, inout meta_t meta, inout standard_metadata_t sm) {
     state start { packet.extract(hdr.h); transition accept; }

@@ -317,6 +317,11 @@ impl Parser<'_> {
                     let text = "a control has one `apply`";
                     parser.report.error(crate::diag::codes::TWICE, parser.span(), text);
                 }
+                if let Some(one) = annotations.first() {
+                    let text = "`apply` has no annotations: they stand behind it";
+                    let span = one.name.span;
+                    parser.report.error(crate::diag::codes::P4_SYNTAX, span, text);
+                }
                 parser.step();
                 parser.block().map(|block| body = Some(block))
             } else {

@@ -6,6 +6,7 @@ use super::super::tree::*;
 use super::{Failed, Parser, Read};
 use crate::ast::Sp;
 use crate::diag::codes;
+use crate::ir::SourceSpan;
 
 impl Parser<'_> {
     pub(super) fn table(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
@@ -18,8 +19,11 @@ impl Parser<'_> {
             let start = self.span();
             let is_const = self.take_word("const");
             let property = self.member_name()?;
+            if matches!(&*property.value, "key" | "actions") {
+                self.nothing_in_front(&annotations, is_const.then_some(start), &property);
+            }
             match &*property.value {
-                "key" if !is_const => {
+                "key" => {
                     if table.key_span.is_some() {
                         let text = "a table has one `key`";
                         self.report.error(codes::TWICE, property.span, text);
@@ -73,6 +77,29 @@ impl Parser<'_> {
         }
     }
 
+    /// `key` and `actions` have no annotations and no `const` in P4's grammar.
+    fn nothing_in_front(
+        &mut self,
+        annotations: &[Annotation],
+        is_const: Option<SourceSpan>,
+        property: &Ident,
+    ) {
+        let annotation = annotations.first().map(|one| one.name.span);
+        if let Some(span) = annotation.or(is_const) {
+            let text = format!("`{}` has no annotations and no `const`", property.value);
+            self.report.error(codes::P4_SYNTAX, span, text);
+        }
+    }
+
+    /// The end of a list in braces, behind which no `;` stands in P4's grammar.
+    fn list_end(&mut self) {
+        if self.is(";") {
+            let text = "no `;` stands behind this list";
+            self.report.error(codes::P4_SYNTAX, self.span(), text).help("leave it out");
+            self.step();
+        }
+    }
+
     fn property_once(&mut self, is_known: bool, property: &Ident) {
         if is_known {
             let text = format!("a table has one `{}`", property.value);
@@ -91,7 +118,7 @@ impl Parser<'_> {
             self.expect(";")?;
             table.keys.push(Key { value, kind, annotations });
         }
-        self.take(";");
+        self.list_end();
         Ok(())
     }
 
@@ -104,16 +131,11 @@ impl Parser<'_> {
             self.expect(";")?;
             table.actions.push(ActionRef { annotations, action });
         }
-        self.take(";");
+        self.list_end();
         Ok(())
     }
 
-    fn entries(
-        &mut self,
-        table: &mut TableDecl,
-        is_const: bool,
-        start: crate::ir::SourceSpan,
-    ) -> Read<()> {
+    fn entries(&mut self, table: &mut TableDecl, is_const: bool, start: SourceSpan) -> Read<()> {
         self.expect("=")?;
         self.expect("{")?;
         let mut list = Vec::new();
@@ -147,7 +169,7 @@ impl Parser<'_> {
             self.expect(";")?;
             list.push(Entry { is_const, priority, annotated, keys, action });
         }
-        self.take(";");
+        self.list_end();
         if table.entries.is_some() {
             self.report.error(codes::TWICE, start, "a table has one `entries`");
             return Err(Failed);

@@ -2,9 +2,11 @@
 
 use std::rc::Rc;
 
+use super::super::lex::Tok;
 use super::super::tree::*;
 use super::{Failed, Parser, Read};
 use crate::ast::Sp;
+use crate::diag::codes;
 
 impl Parser<'_> {
     /// True if a type begins here.
@@ -91,7 +93,14 @@ impl Parser<'_> {
             let one = self.expr(ExprKind::Number(1.into(), None), span);
             return Ok(kind(one));
         }
+        let is_number = matches!(self.token(0).tok, Tok::Number(_)) && self.token(1).is(">");
+        let is_plain = is_number || self.is("(");
         let size = self.shift_operand()?;
+        if !is_plain {
+            let text = "a width is a number, or a value in parentheses";
+            let error = self.report.error(codes::P4_SYNTAX, size.span, text);
+            error.help("write `bit<(W)>`");
+        }
         self.expect(">")?;
         Ok(kind(size))
     }
