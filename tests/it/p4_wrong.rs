@@ -1,7 +1,8 @@
 //! Wrong P4 programs of ours: each is refused, with an error at the line that is marked; and right ones that look unusual, which are taken.
 //!
-//! `data/p4/wrong.txt`, `right.txt` and `limits.txt`, of right ones that do not run here, have them in parts: what stands at the top of a program, in its parser, in front of and in the
-//! `apply` of its ingress control. The rest of the program is the same for all.
+//! `data/p4/wrong.txt`, `right.txt`, `limits.txt` (right ones that do not run here) and `once.txt` (wrong ones with one error) have them in
+//! parts: what stands at the top of a program, in its parser, in front of and in the `apply` of its ingress control. The rest of the program
+//! is the same for all.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -111,6 +112,16 @@ fn wrong_p4_programs_are_refused_at_their_lines() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What one mistake leads to is no error of its own.
+#[test]
+fn one_mistake_is_one_error() {
+    for (name, text) in programs("data/p4/once.txt") {
+        let marked = (1..).zip(text.lines()).find(|(_, line)| line.contains(MARK));
+        let (want, _) = marked.unwrap_or_else(|| panic!("{name} marks no line"));
+        assert_eq!(refused(text), [want], "{name}");
+    }
 }
 
 /// What only the device has too little for is right for `check`.

@@ -87,6 +87,8 @@ pub(super) struct Parser<'r> {
     /// Expressions that are numbers not written in tens, with their base.
     radixes: HashMap<u32, u32>,
     depth: usize,
+    /// The brace of the block of statements around all others that are open.
+    block: Option<SourceSpan>,
     /// Types that are declared within a `typedef`, which stand in front of it.
     within: Vec<Rc<Decl>>,
     /// Names in declarations and statements that could not be read: what is not found may be among them.
@@ -117,6 +119,7 @@ pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
         declarations: 0,
         radixes: HashMap::new(),
         depth: 0,
+        block: None,
         within: Vec::new(),
         cut: HashSet::new(),
         unread: None,
@@ -261,13 +264,43 @@ impl Parser<'_> {
             let text = format!("this is nested deeper than {DEPTH_MAX} levels");
             let span = self.span();
             self.report.error(codes::LIMIT, span, text);
-            // Everything behind it would be wrong too.
-            self.unread = Some(Diagnostics::new());
-            self.at = self.tokens.len().saturating_sub(1);
-            return Err(Failed);
+            return Err(self.stop());
         }
         self.depth += 1;
         Ok(())
+    }
+
+    /// Reads no more: everything behind it would be wrong too.
+    fn stop(&mut self) -> Failed {
+        self.unread = Some(Diagnostics::new());
+        self.at = self.tokens.len().saturating_sub(1);
+        Failed
+    }
+
+    /// Reports that the block of this brace has no end in front of the declaration that is read next, and reads no more.
+    fn not_closed(&mut self, brace: SourceSpan) -> Failed {
+        // What is declared behind it is not found, which is no error of its own.
+        let behind = self.tokens.get(self.at..).unwrap_or_default();
+        self.cut.extend(behind.iter().filter_map(|token| token.word().cloned()));
+        let here = self.span();
+        let report = self.unread.as_mut().unwrap_or(&mut *self.report);
+        report
+            .error(codes::P4_SYNTAX, brace, "this block is not closed")
+            .label(here, "this does not belong into it");
+        self.stop()
+    }
+
+    /// Whether a brace of the program has no end.
+    fn has_open_brace(&self) -> bool {
+        let count = |sign| self.tokens.iter().filter(|token| token.is(sign)).count();
+        count("{") > count("}")
+    }
+
+    /// A parser or control begins here.
+    fn begins_block(&self) -> bool {
+        (self.is_word("control") || self.is_word("parser"))
+            && self.token(1).word().is_some()
+            && (self.token(2).is("(") || self.token(2).is("<"))
     }
 
     /// Runs `inner` one level deeper.

@@ -268,10 +268,12 @@ impl Parser<'_> {
     fn state(&mut self) -> Read<State> {
         self.step();
         let name = self.name()?;
+        self.block = Some(self.span());
         self.expect("{")?;
         let body = self.scoped(|parser| Block {
             statements: parser.statements_until(|parser| parser.is_word("transition")),
         });
+        self.block = None;
         let next = if self.take_word("transition") { self.transition()? } else { Transition::None };
         self.expect("}")?;
         Ok(State { name, body, next })
@@ -358,10 +360,14 @@ impl Parser<'_> {
 
     /// The parts of a parser or control, in braces; behind one that cannot be read the next one is read.
     fn parts(&mut self, mut part: impl FnMut(&mut Self, Annotations) -> Read<()>) -> Read<()> {
+        let brace = self.span();
         self.expect("{")?;
         while !self.take("}") {
             let before = self.at;
             let annotations = self.annotations()?;
+            if self.begins_block() && self.has_open_brace() {
+                return Err(self.not_closed(brace));
+            }
             if part(self, annotations).is_err() {
                 self.recover(before);
                 if self.peek_is_end() {
@@ -386,6 +392,18 @@ impl Parser<'_> {
 
     fn value_set(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
         self.step();
+        let begun = self.at;
+        let read = self.value_set_inner(annotations);
+        if read.is_err() {
+            // The name stands last.
+            let rest = self.tokens.get(begun..).unwrap_or_default();
+            let last = rest.iter().take_while(|token| !token.is(";")).last();
+            self.cut.extend(last.and_then(|token| token.word().cloned()));
+        }
+        read
+    }
+
+    fn value_set_inner(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
         self.expect("<")?;
         let ty = self.ty()?;
         self.expect(">")?;

@@ -3,6 +3,7 @@
 use super::super::lex::Tok;
 use super::super::tree::*;
 use super::{Failed, Parser, Read};
+use crate::diag::codes;
 
 /// Assignments with an operator.
 fn compound(sign: &str) -> Option<Binary> {
@@ -27,10 +28,28 @@ impl Parser<'_> {
     /// `{ .. }`.
     pub(super) fn block(&mut self) -> Read<Block> {
         self.annotations()?;
+        let brace = self.span();
         self.expect("{")?;
+        let outer = self.block;
+        self.block = outer.or(Some(brace));
         let statements = self.scoped(|parser| parser.statements_until(|parser| parser.is("}")));
+        self.block = outer;
         self.expect("}")?;
         Ok(Block { statements })
+    }
+
+    /// Refuses a declaration where a statement is: the block before it has no end, and what follows is not in it.
+    fn block_has_an_end(&mut self) -> Read<()> {
+        let begins = match self.token(0).word().map(|word| &**word) {
+            Some("apply") => self.token(1).is("{"),
+            Some("table" | "state") => self.token(1).word().is_some() && self.token(2).is("{"),
+            Some("action") => self.token(1).word().is_some() && self.token(2).is("("),
+            _ => self.begins_block(),
+        };
+        match self.block {
+            Some(brace) if begins && self.has_open_brace() => Err(self.not_closed(brace)),
+            _ => Ok(()),
+        }
     }
 
     /// Statements up to what ends them.
@@ -58,6 +77,7 @@ impl Parser<'_> {
             return Ok(None);
         }
         let annotations = self.annotations()?;
+        self.block_has_an_end()?;
         let word = self.token(0).word().cloned();
         let kind = match word.as_deref() {
             None if self.is("{") => StmtKind::Block(self.block()?),
@@ -147,7 +167,7 @@ impl Parser<'_> {
         let statement = self.scoped(Self::statement)?;
         if let Some(Stmt { kind: StmtKind::Declare(decl), .. }) = &statement {
             let text = "a declaration stands in a block: put it in `{ }`";
-            self.report.error(crate::diag::codes::P4_SYNTAX, decl.name.span, text);
+            self.report.error(codes::P4_SYNTAX, decl.name.span, text);
         }
         Ok(statement.unwrap_or_else(|| {
             let block = Block { statements: Vec::new() };
@@ -196,7 +216,7 @@ impl Parser<'_> {
         } else if self.token(0).word().is_some() && self.token(1).is_word("in") {
             let span = self.span();
             let text = "the variable of a loop is declared in it: `for (bit<8> i in 0..7)`";
-            self.report.error(crate::diag::codes::P4_SYNTAX, span, text);
+            self.report.error(codes::P4_SYNTAX, span, text);
             return Err(Failed);
         }
         let init = self.for_statements(";")?;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::paste::{Piece, paste};
 use super::{Macro, Preprocessor, STEPS_MAX, TOKENS_MAX};
-use crate::diag::codes;
+use crate::diag::{codes, counted};
 use crate::ir::SourceSpan;
 use crate::p4::lex::{Tok, Token};
 
@@ -160,7 +160,8 @@ impl Preprocessor<'_> {
         let args = if known.is_variadic() { with_rest(args, params.len(), span) } else { args };
         let none = params.is_empty() && args.iter().all(Vec::is_empty);
         if params.len() != args.len() && !none {
-            let text = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
+            let takes = counted(params.len(), "argument");
+            let text = format!("`{name}` takes {takes}, not {}", args.len());
             return self.report.refuse(codes::P4_PREPROCESSOR, span, text);
         }
         if depth >= DEPTH_MAX {

@@ -2,7 +2,7 @@
 
 use super::super::tree::*;
 use super::check::Checker;
-use crate::diag::codes;
+use crate::diag::{codes, counted};
 use crate::ir::SourceSpan;
 
 impl Checker<'_> {
@@ -38,7 +38,10 @@ impl Checker<'_> {
             Some(missing) if named != 0 => {
                 format!("`{name}` is not given `{}`", missing.name.value)
             }
-            _ => format!("`{name}` takes {} arguments, not {}", params.len(), args.len()),
+            _ => {
+                let takes = counted(params.len(), "argument");
+                format!("`{name}` takes {takes}, not {}", args.len())
+            }
         };
         let help = format!("its parameters: {}", names.join(", "));
         self.error(codes::ARGUMENTS, span, text).help(help);

@@ -41,17 +41,6 @@ impl Checker<'_> {
         self.close();
     }
 
-    fn distinct(&mut self, params: &[Param], constructor: &[Param]) {
-        for param in constructor {
-            if params.iter().any(|known| known.name.value == param.name.value) {
-                let text = format!("`{}` is declared twice", param.name.value);
-                self.error(codes::TWICE, param.name.span, text);
-            }
-            self.constructor_params.push(param.id);
-        }
-        self.without_directions(constructor);
-    }
-
     fn state_names(&mut self, decl: &Rc<Decl>, states: &[State]) {
         for (at, state) in states.iter().enumerate() {
             if matches!(&*state.name.value, "accept" | "reject") {
@@ -236,7 +225,8 @@ impl Checker<'_> {
         self.declared.insert(decl.id, Type::Tuple(Rc::new(vars)));
         self.note_params(params);
         self.note_params(constructor);
-        self.distinct(params, constructor);
+        self.constructor_params.extend(constructor.iter().map(|param| param.id));
+        self.without_directions(constructor);
     }
 
     /// Checks what a parser or control declares for itself, then its code.

@@ -6,7 +6,7 @@ use super::super::tree::*;
 use super::arguments::order;
 use super::check::{Checker, Name, Place};
 use super::{CallInfo, Callee, Const, Def, Type};
-use crate::diag::codes;
+use crate::diag::{codes, counted};
 
 impl Checker<'_> {
     pub(super) fn table(&mut self, decl: &Rc<Decl>, table: &TableDecl) {
@@ -125,11 +125,8 @@ impl Checker<'_> {
         let directed: Vec<Param> =
             params.iter().filter(|param| param.direction != Direction::None).cloned().collect();
         let Some(found) = order(&directed, &args) else {
-            let text = format!(
-                "`{}` takes {} arguments here: those with a direction",
-                decl.name.value,
-                directed.len()
-            );
+            let takes = counted(directed.len(), "argument");
+            let text = format!("`{}` takes {takes} here: those with a direction", decl.name.value);
             return self.report.refuse(codes::ARGUMENTS, action.span, text);
         };
         for (param, at) in directed.iter().zip(&found) {
@@ -232,13 +229,7 @@ impl Checker<'_> {
     }
 
     fn properties(&mut self, table: &TableDecl, listed: &[(Rc<Decl>, Vec<Arg>)]) {
-        let mut seen: Vec<&str> = Vec::new();
         for (name, value, _) in &table.properties {
-            if seen.contains(&&*name.value) {
-                let text = format!("`{}` is given twice", name.value);
-                self.error(codes::TWICE, name.span, text);
-            }
-            seen.push(&name.value);
             if is_empty_group_action(&name.value) {
                 self.run_action(value, listed, true, true);
                 continue;
