@@ -165,6 +165,11 @@ impl Phv {
         }
     }
 
+    /// It came with the packet and has not been replaced, so that it has a place there.
+    pub(crate) fn is_received(&self, instance: InstanceId) -> bool {
+        self.received & bit(instance) != 0
+    }
+
     /// Bytes of the header if it is valid, otherwise empty.
     pub(crate) fn header(&self, instance: InstanceId) -> &[u8] {
         if !self.is_valid(instance) {

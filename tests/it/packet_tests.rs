@@ -79,3 +79,12 @@ fn an_error_about_a_table_points_at_its_name() {
         assert!(ended.out.contains(&place), "{place}{}{}", ended.out, ended.err);
     }
 }
+
+/// What is behind the body, in every engine at every level.
+#[test]
+fn trailers_and_pads_that_were_not_received_are_made() {
+    for script in ["pad", "made"] {
+        let script = format!("tests/data/trailers/{script}.stf");
+        run(&["test", &script, "--every-level"]).expect(0, &[]);
+    }
+}

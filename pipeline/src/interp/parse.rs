@@ -190,12 +190,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Finds the start and end of the body, and the items behind it. The body ends at the declared end or where the
-    /// first trailer starts. When that is before the cursor, the trailers are not valid, and the body goes to the end
-    /// of the packet.
+    /// first received trailer starts. When that is before the cursor, these trailers are not valid, and the body goes
+    /// to the end of the packet. A trailer that the parser made valid has no place in the packet.
     pub(super) fn find_body(&mut self) -> Result<(), End> {
         // A half-moved cursor (an error inside a state) points into a byte that stays in the body.
         self.scalars.body_start = (self.scalars.cursor_bits / 8) as u32;
-        let trailers = self.scratch.phv.valid & self.engine.after_mask;
+        let trailers = self.scratch.phv.received & self.engine.after_mask;
         for instance in instances(trailers) {
             self.scalars.body_end =
                 self.scalars.body_end.min(self.scratch.phv.received_at(instance));
@@ -208,13 +208,16 @@ impl<'a> Pass<'a> {
         }
         self.find_trailers(|pass, instance, at| {
             let phv = &pass.scratch.phv;
-            at.max(phv.received_at(instance) + phv.header(instance).len() as u32)
+            match phv.is_received(instance) {
+                true => at.max(phv.received_at(instance) + phv.header(instance).len() as u32),
+                false => at,
+            }
         })?;
         if fits { Ok(()) } else { Err(reject(BuiltinError::BodyEnd)) }
     }
 
     /// Records the bytes of each item behind the body; `header_end` returns the end of a valid trailer expected at an
-    /// offset.
+    /// offset. A pad was received where it ends before the trailers behind it: bytes of a trailer are no pad.
     fn find_trailers(
         &mut self,
         header_end: impl Fn(&mut Self, InstanceId, u32) -> u32,
@@ -230,7 +233,10 @@ impl<'a> Pass<'a> {
                 AfterBody::Header(_) => {}
                 AfterBody::Pad { bytes, when, .. } => {
                     let pad = self.pad_len(*bytes, *when)?;
-                    if u64::from(at) + u64::from(pad) <= u64::from(self.packet.len) {
+                    let behind = program.deparser.after[n + 1..].iter();
+                    let limit = behind.filter_map(|item| self.received_trailer(item)).min();
+                    let limit = limit.unwrap_or(self.packet.len);
+                    if u64::from(at) + u64::from(pad) <= u64::from(limit) {
                         len = pad;
                     }
                 }
@@ -241,6 +247,17 @@ impl<'a> Pass<'a> {
         }
         self.scalars.slack_at = at.min(self.packet.len);
         Ok(())
+    }
+
+    /// The offset of a trailer that has been read.
+    fn received_trailer(&self, item: &AfterBody) -> Option<u32> {
+        let phv = &self.scratch.phv;
+        match item {
+            AfterBody::Header(instance) if phv.is_received(*instance) => {
+                Some(phv.received_at(*instance))
+            }
+            _ => None,
+        }
     }
 
     /// Bytes of a pad at present.
