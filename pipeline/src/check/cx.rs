@@ -232,7 +232,9 @@ impl<'a> Cx<'a> {
     pub(crate) fn text<'t>(&'t self, span: SourceSpan, otherwise: &'t str) -> &'t str {
         let file = self.ir.files.get(span.file);
         let text = file.and_then(|f| f.text.get(span.start as usize..span.end as usize));
-        match text {
+        // A whole statement or expression may stand in quotes of YAML.
+        let quote = |quote: char| text?.strip_prefix(quote)?.strip_suffix(quote);
+        match quote('"').or(quote('\'')).or(text) {
             Some(text) if !text.is_empty() && text.len() <= 60 && !text.contains('\n') => text,
             _ => otherwise,
         }

@@ -385,8 +385,10 @@ impl Cx<'_> {
 
     fn needs_width(&mut self, name: &Name, value: &AstExpr) -> Binding {
         let text = format!("`{}` needs a width", name.value);
-        let example = self.text(value.span, "42");
-        let help = format!("as in `let {} = bit<16>({example})`", name.value);
+        // A cast cannot stand around an effect.
+        let sized = self.sized_random(value);
+        let sized = sized.unwrap_or_else(|| format!("bit<16>({})", self.text(value.span, "42")));
+        let help = format!("as in `let {} = {sized}`", name.value);
         self.report.error(codes::NEEDS_WIDTH, value.span, text).help(help);
         Binding::Poison
     }

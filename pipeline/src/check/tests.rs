@@ -1,3 +1,5 @@
+mod remedies;
+
 use super::*;
 use crate::diag::render;
 use crate::ir::{print, verify};

@@ -119,8 +119,19 @@ impl Cx<'_> {
             true => format!("write a number without a width, or {}", form_of(wanted)),
             false => format!("`bit<{wanted}>({})` {what}", self.text(span, "x")),
         };
+        self.width_error(wanted, found, span).help(help)
+    }
+
+    /// The error without a help, for values that a cast cannot stand around.
+    pub(crate) fn width_error(
+        &mut self,
+        wanted: u32,
+        found: u32,
+        span: SourceSpan,
+    ) -> &mut Diagnostic {
+        let plural = if found == 1 { "bit" } else { "bits" };
         let text = format!("{wanted} bits are wanted here, this has {found}");
-        self.report.error(codes::WIDTHS, span, text).here(format!("{found} bits")).help(help)
+        self.report.error(codes::WIDTHS, span, text).here(format!("{found} {plural}"))
     }
 
     pub(super) fn does_not_fit(&mut self, number: &str, bits: u32, span: SourceSpan) {

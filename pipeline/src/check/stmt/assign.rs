@@ -193,12 +193,9 @@ impl Cx<'_> {
         match self.effect(value) {
             Err(()) => {}
             Ok(Some(effect)) => {
-                let found = effect.bits().unwrap_or(bits);
-                if found != bits {
-                    self.wrong_width(bits, found, value.span);
-                    return;
+                if self.effect_fits(&effect, bits, value.span) {
+                    self.run_effect(flow, effect, (to, bits), span);
                 }
-                self.run_effect(flow, effect, (to, bits), span);
             }
             Ok(None) => {
                 if let Some(id) = self.expr(value, bits) {
@@ -257,14 +254,40 @@ impl Cx<'_> {
     ) -> Option<ExprId> {
         match self.effect(value).ok()? {
             None => self.expr(value, bits),
-            Some(effect) => {
-                let local = self.new_local("value", effect.bits().unwrap_or(bits));
-                let width = effect.bits().unwrap_or(bits);
-                self.run_effect(flow, effect, (LValue::Local(local), width), span);
-                let read = self.node(ExprKind::Local(local), width, value.span);
-                self.adapt(Val::Typed(read), bits, value.span)
+            Some(effect) if self.effect_fits(&effect, bits, value.span) => {
+                let local = self.new_local("value", bits);
+                self.run_effect(flow, effect, (LValue::Local(local), bits), span);
+                Some(self.node(ExprKind::Local(local), bits, value.span))
             }
+            Some(_) => None,
         }
+    }
+
+    /// Checks the width of an effect's value. A cast around the effect is no remedy: it is the whole right side.
+    fn effect_fits(&mut self, effect: &Effect, bits: u32, span: SourceSpan) -> bool {
+        let found = effect.bits().unwrap_or(bits);
+        if found != bits {
+            let written = self.text(span, "..");
+            let help = format!("`let t = {written}` first, then `bit<{bits}>(t)`");
+            self.width_error(bits, found, span).help(help);
+        }
+        found == bits
+    }
+
+    /// How `random` is written where it has no width by itself: its first number has one.
+    pub(super) fn sized_random(&self, call: &AstExpr) -> Option<String> {
+        match &call.value {
+            Ast::Call(name, args) if name.value == "random" => self.sized_random_of(args),
+            _ => None,
+        }
+    }
+
+    /// The same of its arguments.
+    pub(super) fn sized_random_of(&self, args: &[AstExpr]) -> Option<String> {
+        let [Sp { value: Ast::Number { value: low, bits: None }, .. }, high] = args else {
+            return None;
+        };
+        Some(format!("random(16w{low}, {})", self.text(high.span, "..")))
     }
 
     /// `old` with the bits `high..=low` replaced, as a concatenation.

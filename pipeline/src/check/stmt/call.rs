@@ -81,7 +81,9 @@ impl Cx<'_> {
             }
             "random" | "execute" => {
                 let text = format!("the result of `{}` is not used", name.value);
-                let help = format!("as in `let x = {}`", self.text(span, "random(0, 9)"));
+                let sized = self.sized_random_of(args).filter(|_| name.value == "random");
+                let sized = sized.unwrap_or_else(|| self.text(span, "random(16w0, 9)").to_owned());
+                let help = format!("as in `let x = {sized}`");
                 self.report.error(codes::ARGUMENTS, span, text).help(help);
                 None
             }

@@ -1,0 +1,49 @@
+//! What an error advises is accepted, and one mistake is one error.
+
+use super::compiled;
+
+/// A program around these lines.
+fn program(lines: &str) -> String {
+    "pipeline: p
+headers: { h: { fields: { a: 8, b: 16 } }, g: { fields: { a: 8 } } }
+parser: { start: { extract: [h, g] } }
+metadata: { x: 16 }
+"
+    .to_owned()
+        + lines
+}
+
+fn refused(lines: &str) -> String {
+    compiled(&program(lines)).expect_err(lines)
+}
+
+/// The ingress of these statements, with a register and a meter.
+fn ingress(statements: &str) -> String {
+    format!(
+        "registers: {{ r: {{ bits: 8, size: 4 }} }}\nmeters: {{ m: 4 }}\ningress:\n  - std.egress_port = 1\n{statements}"
+    )
+}
+
+#[test]
+fn an_effect_of_another_width_goes_through_a_local() {
+    for effect in ["r[0]", "execute(m, 1)", "random(8w1, 5)"] {
+        let help = format!("`let t = {effect}` first, then `bit<16>(t)`");
+        for target in ["meta.x", "h.b", "h.b[15:0]"] {
+            let text = refused(&ingress(&format!("  - {target} = {effect}\n")));
+            assert!(text.contains(&help), "{text}");
+        }
+        let repaired = format!("  - let t = {effect}\n  - meta.x = bit<16>(t)\n");
+        compiled(&program(&ingress(&repaired))).unwrap();
+    }
+}
+
+#[test]
+fn a_random_number_gets_its_width_from_its_first_operand() {
+    let text = refused(&ingress("  - let x = random(1, 5)\n"));
+    assert!(text.contains("as in `let x = random(16w1, 5)`"), "{text}");
+    let text = refused(&ingress("  - \"random(1, 5)\"\n"));
+    assert!(text.contains("as in `let x = random(16w1, 5)`"), "{text}");
+    compiled(&program(&ingress("  - let x = random(16w1, 5)\n  - meta.x = x\n"))).unwrap();
+    let text = refused(&ingress("  - \"execute(m, 1)\"\n"));
+    assert!(text.contains("as in `let x = execute(m, 1)`"), "{text}");
+}
