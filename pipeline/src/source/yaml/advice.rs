@@ -196,9 +196,10 @@ fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
             });
         return true;
     }
-    if key_with_bracket(place, start, diagnostics) {
+    if with_bracket_in_map(place, start, diagnostics) {
         return true;
     }
+    let start = item_start(place).map_or(start, |(item, _)| item.min(start));
     let whole = place.span(start, value_end(place.text, start, place.flow));
     needs_quotes(diagnostics, whole, place, "an unquoted value cannot hold `: `");
     true
@@ -221,20 +222,50 @@ fn key_without_colon(written: &str) -> Option<String> {
     Some(format!("{key}: {value}").trim_end().to_owned())
 }
 
-/// `{ vlan[0].id: exact }`: YAML takes `vlan` for the key. False for any other error.
-fn key_with_bracket(place: &Place<'_>, at: usize, diagnostics: &mut Diagnostics) -> bool {
-    let from = place.text.floor_char_boundary(at.saturating_sub(LOOK_BYTES_MAX));
-    let before = place.text.get(from..at).unwrap_or_default();
-    let is_border = |c: char| c.is_whitespace() || matches!(c, ',' | '{' | '"' | '\'');
-    let start = before.rfind(is_border).map_or(from, |at| from + at + 1);
-    let value = &place.text[start..value_end(place.text, start, true).max(start)];
-    let key = value.split(": ").next().unwrap_or_default().trim_end_matches(':');
+/// Where the item of a flow list or map that holds the place begins in its line, outside of all brackets that are
+/// opened there; and whether it is the value behind a key.
+fn item_start(place: &Place<'_>) -> Option<(usize, bool)> {
+    let open = place.open?;
+    let line = place.text.get(..place.at)?.rfind('\n').map_or(0, |at| at + 1);
+    let from = place.text.ceil_char_boundary(place.at.saturating_sub(LOOK_BYTES_MAX));
+    let from = from.max(line).max(open + 1);
+    let text = place.text.get(from..place.at)?;
+    let (mut start, mut is_value, mut depth, mut quote) = (0, false, 0usize, None);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if quote.is_some() => quote = quote.filter(|quote| *quote != c),
+            '"' | '\'' => quote = Some(c),
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => (start, is_value) = (at + 1, false),
+            ':' if depth == 0 && text[at + 1..].starts_with(' ') => {
+                (start, is_value) = (at + 1, true);
+            }
+            _ => {}
+        }
+    }
+    let blanks = text[start..].len() - text[start..].trim_start().len();
+    Some((from + start + blanks, is_value))
+}
+
+/// `{ vlan[0].id: exact }`: YAML takes `vlan` for the key, and in `{ x: vlan[0].id }` for the value. False for any
+/// other error.
+fn with_bracket_in_map(place: &Place<'_>, at: usize, diagnostics: &mut Diagnostics) -> bool {
+    let Some((start, is_value)) = item_start(place).filter(|(start, _)| *start <= at) else {
+        return false;
+    };
+    let item = &place.text[start..value_end(place.text, start, true).max(start)];
+    let key = item.split(": ").next().unwrap_or_default().trim_end_matches(':');
     let in_map = place.open.is_some_and(|open| place.text[open..].starts_with('{'));
     if !place.flow || !in_map || !key.contains('[') || key.starts_with('[') || key.contains('\n') {
         return false;
     }
-    let whole = place.span(start, start + key.len());
-    needs_quotes(diagnostics, whole, place, "a key with `[` inside of `{..}` must be quoted");
+    let why = match is_value {
+        true => "a value with `[` inside of `{..}` must be quoted",
+        false => "a key with `[` inside of `{..}` must be quoted",
+    };
+    let end = if is_value { item.len() } else { key.len() };
+    needs_quotes(diagnostics, place.span(start, start + end), place, why);
     true
 }
 
@@ -243,15 +274,18 @@ fn bracket(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     let found = place.found().unwrap_or_default();
     let message = format!("a value with `{found}` inside of `[..]` or `{{..}}` must be quoted");
     let error = diagnostics.error(codes::NEEDS_QUOTES, place.here(), message);
-    // The value continues after the bracket; quotes around a part of it would be followed by text.
+    // The value continues after the bracket; quotes around a part of it would be followed by text. A comma before it
+    // may be one of a call.
     let value = place.last_scalar.filter(|last| last.end as usize <= place.at);
     let Some(last) = value.filter(|last| adjoins(place, *last)) else {
         error.help("write it in quotes: \"meta.x[7:0]\"");
         return;
     };
-    error.label(last, "the value");
-    let end = value_end(place.text, last.start as usize, place.flow).max(place.at);
-    offer_quotes(error, SourceSpan { end: end as u32, ..last }, place.text);
+    let start = item_start(place).map_or(last.start, |(start, _)| last.start.min(start as u32));
+    let value = SourceSpan { start, ..last };
+    error.label(value, "the value");
+    let end = value_end(place.text, start as usize, place.flow).max(place.at);
+    offer_quotes(error, SourceSpan { end: end as u32, ..value }, place.text);
 }
 
 /// Whether only blanks of one line are between a value and the place.

@@ -57,7 +57,7 @@ fn scalars_keep_their_text_and_place() {
 
 #[test]
 fn what_yaml_reads_as_something_else_is_reported_with_the_place() {
-    let cases: [(&str, &[&str]); 22] = [
+    let cases: [(&str, &[&str]); 28] = [
         ("a: b ? c : d\n", &["E0017 b ? c : d"]),
         ("a: b ? c : d # why\n", &["E0017 b ? c : d"]),
         ("{ a: b ? c : d, e: f }\n", &["E0017 b ? c : d"]),
@@ -74,6 +74,12 @@ fn what_yaml_reads_as_something_else_is_reported_with_the_place() {
         ("a: > 5\n", &["E0017 > 5"]),
         ("a: fe80::\n", &["E0017 fe80::"]),
         ("a:\n\tb: 1\n", &["E0001 b"]),
+        ("a: { b: f(c, d[7:0]), e: g }\n", &["E0017 f(c, d[7:0])"]),
+        ("a: { b: f(c, d)[7:0], e: g }\n", &["E0017 f(c, d)[7:0]"]),
+        ("a: { f(c, d)[7:0]: e }\n", &["E0017 f(c, d)[7:0]"]),
+        ("a: { b: c[0].d }\n", &["E0017 c[0].d"]),
+        ("a: { b: f(c, d ? e : g) }\n", &["E0017 f(c, d ? e : g)"]),
+        ("a: [f(c, d)[7:0]]\n", &["E0017 ["]),
         ("a: {b: 1\n", &["E0001 {"]),
         ("a: b\n  c: d\n", &["E0001 :"]),
         ("a: 1\nb: 2\na: 3\n", &["E0007 a"]),
@@ -88,9 +94,18 @@ fn what_yaml_reads_as_something_else_is_reported_with_the_place() {
 
 #[test]
 fn quoting_fixes_repair_the_line() {
-    for text in
-        ["a: b ? c : d\n", "if: !x.valid\n", "a: [route(3, 4), b]\n", "a: @x\n", "a: [@x, _]\n"]
-    {
+    for text in [
+        "a: b ? c : d\n",
+        "if: !x.valid\n",
+        "a: [route(3, 4), b]\n",
+        "a: @x\n",
+        "a: [@x, _]\n",
+        "a: [x, y = f(c, g(d, e)[7:0]), z]\n",
+        "a: [x, f(c, d)[7:0], z]\n",
+        "a: { b: f(c, d[7:0]), e: g }\n",
+        "a: { 'b, [': 1, f(c, d)[7:0]: e }\n",
+        "a: { b: f(c, d ? e : g) }\n",
+    ] {
         let (_, found) = read(text);
         let fix = &found.iter().next().expect("reported").fixes[0];
         let (span, new) = &fix.edits[0];
