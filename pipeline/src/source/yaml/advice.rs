@@ -81,9 +81,11 @@ pub(super) fn explain(
         K::TabNotAllowed
         | K::TabInBlockIndentation
         | K::TabInIndentation
-        | K::TabAtBlockScalarStart => {
+        | K::TabAtBlockScalarStart
+        | K::TabInPlainScalar => {
+            let span = tab_behind(&place).unwrap_or_else(|| place.here());
             diagnostics
-                .error(codes::YAML_SYNTAX, place.here(), "a tab in the indentation")
+                .error(codes::YAML_SYNTAX, span, "a tab in the indentation")
                 .help("indent with spaces: YAML does not allow tabs there");
         }
         K::ExpectedBlockSequenceEntry => {
@@ -106,6 +108,18 @@ pub(super) fn explain(
             diagnostics.error(codes::YAML_SYNTAX, place.here(), info);
         }
     }
+}
+
+/// What follows the tab that indents a line behind a plain value: YAML's place is that of the value.
+fn tab_behind(place: &Place<'_>) -> Option<SourceSpan> {
+    let line = place.at + place.text.get(place.at..)?.find('\n')? + 1;
+    let rest = &place.text[line..];
+    let tab = rest.find(|c: char| c != ' ' && c != '\n')?;
+    let indented = &rest[tab..];
+    let text = indented.trim_start_matches(['\t', ' ']);
+    let at = line + tab + indented.len() - text.len();
+    let len = text.chars().next().map_or(0, char::len_utf8);
+    indented.starts_with('\t').then(|| place.span(at, at + len))
 }
 
 /// Errors in and around quoted texts, and of nesting. False for any other error.

@@ -57,7 +57,7 @@ fn scalars_keep_their_text_and_place() {
 
 #[test]
 fn what_yaml_reads_as_something_else_is_reported_with_the_place() {
-    let cases: [(&str, &[&str]); 28] = [
+    let cases: [(&str, &[&str]); 29] = [
         ("a: b ? c : d\n", &["E0017 b ? c : d"]),
         ("a: b ? c : d # why\n", &["E0017 b ? c : d"]),
         ("{ a: b ? c : d, e: f }\n", &["E0017 b ? c : d"]),
@@ -74,6 +74,7 @@ fn what_yaml_reads_as_something_else_is_reported_with_the_place() {
         ("a: > 5\n", &["E0017 > 5"]),
         ("a: fe80::\n", &["E0017 fe80::"]),
         ("a:\n\tb: 1\n", &["E0001 b"]),
+        ("a:\n  - b = 1\n\t- c\n", &["E0001 -"]),
         ("a: { b: f(c, d[7:0]), e: g }\n", &["E0017 f(c, d[7:0])"]),
         ("a: { b: f(c, d)[7:0], e: g }\n", &["E0017 f(c, d)[7:0]"]),
         ("a: { f(c, d)[7:0]: e }\n", &["E0017 f(c, d)[7:0]"]),
