@@ -153,6 +153,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) consts: Vec<ConstState>,
     /// Nesting of the expression, and of the statements, that are being lowered.
     pub(crate) depth: usize,
+    /// The expression being lowered is nested too deep, and that was reported.
+    pub(crate) is_too_deep: bool,
     pub(crate) nesting: usize,
     /// Controls that are being inlined, and those that were.
     pub(crate) controls: Vec<usize>,
@@ -207,6 +209,7 @@ impl<'a> Cx<'a> {
             locals: IdVec::new(),
             consts,
             depth: 0,
+            is_too_deep: false,
             nesting: 0,
             controls: Vec::new(),
             called_controls: BTreeSet::new(),

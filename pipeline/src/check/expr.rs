@@ -15,7 +15,7 @@ use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::{BinOp, Expr, ExprKind, SourceSpan, UnOp};
 
-/// Deepest nesting of an expression.
+/// Most operators around an operand of an expression.
 pub(crate) const DEPTH_MAX: usize = 128;
 /// Widest value.
 pub(crate) const BITS_MAX: u32 = 128;
@@ -63,13 +63,17 @@ impl Cx<'_> {
 
     /// Lowers an expression whose width is not known yet.
     pub(crate) fn value(&mut self, ast: &AstExpr) -> Val {
-        if self.depth >= DEPTH_MAX {
-            let text = format!("this expression is nested deeper than {DEPTH_MAX} levels");
-            let help =
-                self.in_words_of("name parts of it with `let`", "keep parts of it in variables");
-            self.report.error(codes::TOO_DEEP, ast.span, text).help(help);
+        if self.depth > DEPTH_MAX {
+            // Once for an expression: both operands of an operator are as deep.
+            if !std::mem::replace(&mut self.is_too_deep, true) {
+                let text = format!("this expression is nested deeper than {DEPTH_MAX} levels");
+                let help = self
+                    .in_words_of("name parts of it with `let`", "keep parts of it in variables");
+                self.report.error(codes::TOO_DEEP, ast.span, text).help(help);
+            }
             return Val::Poison;
         }
+        self.is_too_deep &= self.depth > 0;
         self.depth += 1;
         let value = self.value_inner(ast);
         self.depth -= 1;

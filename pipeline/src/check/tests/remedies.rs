@@ -47,3 +47,15 @@ fn a_random_number_gets_its_width_from_its_first_operand() {
     let text = refused(&ingress("  - \"execute(m, 1)\"\n"));
     assert!(text.contains("as in `let x = execute(m, 1)`"), "{text}");
 }
+
+#[test]
+fn as_many_operators_in_a_row_as_the_page_has() {
+    let sum = |operators: usize| {
+        program(&ingress(&format!("  - g.a = {}\n", vec!["h.a"; operators + 1].join(" + "))))
+    };
+    compiled(&sum(128)).unwrap();
+    for operators in [129, 140] {
+        let text = compiled(&sum(operators)).unwrap_err();
+        assert_eq!(text.matches("error[").count(), 1, "{text}");
+    }
+}
