@@ -10,7 +10,7 @@ use crate::ast::{Name, Unit};
 use crate::diag::{Diagnostics, codes};
 use crate::ids::*;
 use crate::ir::code::Local;
-use crate::ir::{Program, SourceSpan};
+use crate::ir::{Param, Program, SourceSpan};
 use crate::source::declared_in;
 use indexmap::IndexMap;
 use std::cell::OnceCell;
@@ -277,6 +277,18 @@ impl<'a> Cx<'a> {
             }
             None => block.push((name.value.clone(), binding, name.span)),
         }
+    }
+
+    /// Declares a parameter as a local of the current body. One without a width was reported.
+    pub(crate) fn bind_param(&mut self, name: &Name, param: &Param) {
+        let local = self.new_local(&param.name, param.bits);
+        self.bind_argument(name, local, param.bits);
+    }
+
+    /// The same for a local that has the value of the argument.
+    pub(crate) fn bind_argument(&mut self, name: &Name, local: LocalId, bits: u32) {
+        let binding = if bits == 0 { Binding::Poison } else { Binding::Value(local, bits) };
+        self.bind_local(name, binding);
     }
 
     /// A new local of the current body.

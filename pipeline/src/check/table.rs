@@ -1,6 +1,6 @@
 //! Actions and tables: ids and parameters first, then keys and entries, then the code of actions.
 
-use super::cx::{Binding, Cx, Env, Place};
+use super::cx::{Cx, Env, Place};
 use super::declare::meter_kind;
 use super::flow::Flow;
 use super::header::Width;
@@ -58,8 +58,8 @@ impl Cx<'_> {
                 self.report.error(codes::TWICE, name.span, text);
                 continue;
             }
-            // A parameter of wrong width still counts: calls are checked against it.
-            let width = self.scalar_width(ty).unwrap_or(Width { bits: 1, display: Display::Hex });
+            // A parameter of wrong width still counts: calls are checked against the number of them.
+            let width = self.scalar_width(ty).unwrap_or(Width { bits: 0, display: Display::Hex });
             let (name, bits) = (name.value.clone(), width.bits as u32);
             params.push(Param { name, bits, display: width.display });
         }
@@ -75,9 +75,8 @@ impl Cx<'_> {
             let params = self.ir.actions.get(id).map(|action| action.params.clone());
             self.env = Env::at(Place::Action);
             self.env.open();
-            for ((name, _), param) in item.decl.params.iter().zip(params.unwrap_or_default()) {
-                let local = self.new_local(&param.name, param.bits);
-                self.bind_local(name, Binding::Value(local, param.bits));
+            for ((name, _), param) in item.decl.params.iter().zip(params.iter().flatten()) {
+                self.bind_param(name, param);
             }
             let mut flow = Flow::new();
             self.statements(&mut flow, &item.decl.body);

@@ -151,9 +151,12 @@ impl Cx<'_> {
         false
     }
 
-    /// An expression with exactly `bits` bits.
+    /// An expression with exactly `bits` bits; with 0 for what has a wrong width itself, which was reported.
     pub(crate) fn expr(&mut self, ast: &AstExpr, bits: u32) -> Option<ExprId> {
         let value = self.value(ast);
+        if bits == 0 {
+            return None;
+        }
         self.adapt(value, bits, ast.span)
     }
 
@@ -326,6 +329,8 @@ impl Cx<'_> {
 
     fn const_of(&mut self, value: Val, ast: &AstExpr, bits: Option<u32>) -> Option<u128> {
         let id = match (value, bits) {
+            // What it is for has a wrong width, and that was reported.
+            (_, Some(0)) => return None,
             // The common case of large entries files creates no node.
             (Val::Int(number), Some(bits)) => {
                 if number.fit(bits).is_none() {

@@ -5,7 +5,7 @@
 //! assigns nothing.
 
 use crate::ast::*;
-use crate::check::cx::{Binding, Cx, Env, Place};
+use crate::check::cx::{Cx, Env, Place};
 use crate::check::expr::path::Target;
 use crate::check::flow::Flow;
 use crate::check::scope::Symbol;
@@ -57,7 +57,7 @@ impl Cx<'_> {
         let outer = std::mem::replace(&mut self.env, Env::at(Place::Control));
         self.env.open();
         for ((param, _), argument) in item.decl.params.iter().zip(&arguments) {
-            self.bind_local(param, Binding::Value(argument.local, argument.bits));
+            self.bind_argument(param, argument.local, argument.bits);
         }
         let after = flow.block();
         flow.returns.push(after);
@@ -84,11 +84,16 @@ impl Cx<'_> {
         args: &[AstExpr],
         span: SourceSpan,
     ) -> Option<Vec<Argument>> {
-        let params = self.control_params(decl)?;
+        let params = self.control_params(decl);
         let args = self.in_order(&name.value, &params, args, span)?;
         let mut arguments = Vec::new();
         for ((param, arg), (_, declared)) in params.iter().zip(args).zip(&decl.params) {
             let bits = param.bits;
+            if bits == 0 {
+                // Its width is wrong, which was reported.
+                self.value(arg);
+                return None;
+            }
             let to = match declared.direction {
                 Direction::In => None,
                 _ => Some(self.assigned_argument(arg, param)?),
@@ -129,22 +134,22 @@ impl Cx<'_> {
         Some(to)
     }
 
-    fn control_params(&mut self, decl: &ControlDecl) -> Option<Vec<Param>> {
+    /// The parameters; one of wrong width has 0 bits.
+    fn control_params(&mut self, decl: &ControlDecl) -> Vec<Param> {
         let params = decl.params.iter().map(|(name, param)| {
-            let bits = self.scalar_width(&param.ty)?.bits as u32;
-            Some(Param { name: name.value.clone(), bits, display: Display::Hex })
+            let bits = self.scalar_width(&param.ty).map_or(0, |width| width.bits as u32);
+            Param { name: name.value.clone(), bits, display: Display::Hex }
         });
-        params.collect::<Vec<_>>().into_iter().collect()
+        params.collect()
     }
 
     /// Lowers a control that is never called, for its errors.
     pub(crate) fn control_alone(&mut self, decl: &ControlDecl) -> Body {
         self.env = Env::at(Place::Control);
         self.env.open();
-        let params = self.control_params(decl).unwrap_or_default();
+        let params = self.control_params(decl);
         for ((name, _), param) in decl.params.iter().zip(params) {
-            let local = self.new_local(&param.name, param.bits);
-            self.bind_local(name, Binding::Value(local, param.bits));
+            self.bind_param(name, &param);
         }
         self.body_here(&decl.body)
     }

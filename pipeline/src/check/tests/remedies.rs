@@ -59,3 +59,19 @@ fn as_many_operators_in_a_row_as_the_page_has() {
         assert_eq!(text.matches("error[").count(), 1, "{text}");
     }
 }
+
+/// The number of errors, in a program with these lines.
+fn errors(lines: &str) -> usize {
+    refused(lines).matches("error[").count()
+}
+
+#[test]
+fn a_parameter_of_a_wrong_width_is_one_error() {
+    let action = "actions: { f: { params: { x: foo, y: 8 }, do: [ h.b = x, h.a = y ] } }
+tables: { t: { key: { h.a: exact }, actions: [f], default: \"f(500, 3)\", entries: [ { match: { h.a: 1 }, action: \"f(70000, 4)\" } ] } }
+ingress: [ std.egress_port = 1, apply: t, \"f(h.b, 2)\" ]\n";
+    assert_eq!(errors(action), 1);
+    let control = "controls: { c: { params: { x: foo, y: { bits: foo, direction: out } }, do: [ h.b = x, y = h.b ] } }
+ingress: [ std.egress_port = 1, { call: \"c(h.b, meta.x)\" }, { call: \"c(7, h.a)\" } ]\n";
+    assert_eq!(errors(control), 2);
+}
