@@ -257,9 +257,9 @@ impl Cx<'_> {
         for index in 0..self.scope.counters.len() {
             let Some(item) = self.scope.counters.get(index).copied() else { continue };
             let id = if self.used(Symbol::Counter(index)) {
-                let size = self.array_size(&item.decl.size);
                 let name = item.name.value.clone();
-                Some(self.ir.counters.push(Counter { name, size }))
+                let size = self.array_size(&item.decl.size);
+                size.map(|size| self.ir.counters.push(Counter { name, size }))
             } else {
                 None
             };
@@ -268,9 +268,9 @@ impl Cx<'_> {
         for index in 0..self.scope.meters.len() {
             let Some(item) = self.scope.meters.get(index).copied() else { continue };
             let id = if self.used(Symbol::Meter(index)) {
-                let size = self.array_size(&item.decl.size);
                 let (name, kind) = (item.name.value.clone(), meter_kind(item.decl));
-                Some(self.ir.meters.push(Meter { name, kind, size }))
+                let size = self.array_size(&item.decl.size);
+                size.map(|size| self.ir.meters.push(Meter { name, kind, size }))
             } else {
                 None
             };
@@ -314,18 +314,18 @@ impl Cx<'_> {
         if !good {
             return None;
         }
-        let size = self.array_size(&item.decl.size);
+        let size = self.array_size(&item.decl.size)?;
         Some(self.ir.registers.push(Register { name: item.name.value.clone(), cells, size }))
     }
 
-    fn array_size(&mut self, size: &Size) -> u32 {
-        let Some(size) = self.size(size) else { return 1 };
+    /// `None` where it is wrong: the array is not created, so that its indices cause no further errors.
+    fn array_size(&mut self, size: &Size) -> Option<u32> {
+        let size = self.size(size)?;
         if !(1..=ARRAY_MAX).contains(&size.value) {
             let text = format!("an array has 1 to {ARRAY_MAX} entries, not {}", size.value);
-            self.report.error(codes::LIMITS, size.span, text);
-            return 1;
+            return self.report.refuse(codes::LIMITS, size.span, text);
         }
-        size.value as u32
+        Some(size.value as u32)
     }
 
     fn declare_value_sets(&mut self) {

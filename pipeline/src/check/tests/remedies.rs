@@ -75,3 +75,12 @@ ingress: [ std.egress_port = 1, apply: t, \"f(h.b, 2)\" ]\n";
 ingress: [ std.egress_port = 1, { call: \"c(h.b, meta.x)\" }, { call: \"c(7, h.a)\" } ]\n";
     assert_eq!(errors(control), 2);
 }
+
+#[test]
+fn an_array_of_wrong_size_is_one_error() {
+    let text = "registers: { r: { bits: 16, size: 0 } }
+counters: { c: 0 }
+meters: { m: 0 }
+ingress: [ std.egress_port = 1, \"h.b = r[2]\", \"r[3] = 1\", \"count(c, 3)\", \"std.color = execute(m, 2)\", { update: \"r[1]\", as: x, do: [ x = 1 ] } ]\n";
+    assert_eq!(errors(text), 3);
+}
