@@ -258,15 +258,18 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Adds a name to the shared space; false, with an error, if it is taken.
+    /// Adds a name to the shared space; false, with an error, if it is taken. A word of the language is added all the
+    /// same, so that its uses cause no further errors.
     fn declare(&mut self, name: &'a Name, symbol: Symbol, report: &mut Diagnostics) -> bool {
-        if RESERVED.contains(&name.value.as_str()) {
+        let is_word = RESERVED.contains(&name.value.as_str());
+        if is_word {
             let text = format!("`{}` is a word of the language", name.value);
             report.error(codes::RESERVED, name.span, text).help("choose another name");
-            return false;
         }
         if let Some((_, first)) = self.symbols.get(name.value.as_str()) {
-            twice(name, *first, report);
+            if !is_word {
+                twice(name, *first, report);
+            }
             return false;
         }
         self.symbols.insert(&name.value, (symbol, Some(name.span)));

@@ -84,3 +84,11 @@ meters: { m: 0 }
 ingress: [ std.egress_port = 1, \"h.b = r[2]\", \"r[3] = 1\", \"count(c, 3)\", \"std.color = execute(m, 2)\", { update: \"r[1]\", as: x, do: [ x = 1 ] } ]\n";
     assert_eq!(errors(text), 3);
 }
+
+#[test]
+fn a_word_of_the_language_as_a_name_is_one_error() {
+    let text = "actions: { exit: { do: [ drop ] }, drop: { do: [ drop ] } }
+tables: { count: { key: { h.a: exact }, actions: [exit], default: exit } }
+ingress: [ std.egress_port = 1, apply: count ]\n";
+    assert_eq!(errors(text), 3);
+}
