@@ -29,7 +29,7 @@ use super::node::{Key, Node, NodeKind};
 use super::shape::MapShape;
 use super::yaml;
 use crate::ast::{AstExpr, Name, Named, PatternDecl, Sp};
-use crate::diag::{Code, Diagnostics, Files, codes};
+use crate::diag::{Code, Diagnostics, Files, codes, suggest};
 use crate::ir::{SourceFile, SourceSpan};
 use crate::syntax::{self, Text};
 
@@ -67,6 +67,8 @@ pub struct Decoder<'d> {
 pub struct Fields<'n> {
     shape: &'static MapShape,
     found: Vec<(&'static str, &'n Key, &'n Node)>,
+    /// Keys that others were probably meant to be: that they are missing is reported by the suggestion.
+    meant: Vec<&'static str>,
     /// The first line of the map, short enough to point at.
     pub span: SourceSpan,
 }
@@ -103,14 +105,17 @@ impl<'d> Decoder<'d> {
     /// A map with known keys. Unknown keys are reported and left out, missing ones are reported.
     pub fn map<'n>(&mut self, node: &'n Node, shape: &'static MapShape) -> Option<Fields<'n>> {
         let pairs = self.pairs(node, shape.what)?;
-        let mut fields = Fields { shape, found: Vec::new(), span: self.first_line(node.span) };
+        let span = self.first_line(node.span);
+        let mut fields = Fields { shape, found: Vec::new(), meant: Vec::new(), span };
         for (key, value) in pairs {
             match shape.keys.iter().find(|known| known.name == key.scalar.text) {
                 Some(known) => fields.found.push((known.name, key, value)),
-                None => self.unknown_key(key, shape),
+                None => fields.meant.extend(self.unknown_key(key, shape)),
             }
         }
-        let absent = |name: &str| !fields.found.iter().any(|(found, ..)| *found == name);
+        let absent = |name: &str| {
+            !fields.found.iter().any(|(found, ..)| *found == name) && !fields.meant.contains(&name)
+        };
         for key in shape.keys.iter().filter(|key| key.required && absent(key.name)) {
             let message = format!("`{}` is missing in {}", key.name, shape.what);
             self.diagnostics
@@ -120,7 +125,8 @@ impl<'d> Decoder<'d> {
         Some(fields)
     }
 
-    fn unknown_key(&mut self, key: &Key, shape: &'static MapShape) {
+    /// Reports an unknown key; the one that was probably meant.
+    fn unknown_key(&mut self, key: &Key, shape: &'static MapShape) -> Option<&'static str> {
         let known = shape.keys.iter().map(|key| key.name);
         let shown = syntax::shown(&key.scalar.text);
         let message = format!("{} has no key `{shown}`", shape.what);
@@ -131,10 +137,12 @@ impl<'d> Decoder<'d> {
             "default_action" => "default",
             other => other,
         };
-        error.did_you_mean(written, known);
+        error.did_you_mean(written, known.clone());
         if error.fixes.is_empty() {
             error.note(format!("its keys are {}", keys.join(", ")));
+            return None;
         }
+        suggest(written, known)
     }
 
     /// The pairs of a map with any keys.
@@ -366,7 +374,9 @@ impl<'d> Decoder<'d> {
 
     /// Reports a key that has no meaning without another.
     pub fn needs(&mut self, fields: &Fields<'_>, one: &str, other: &str) {
-        if let (Some(place), None) = (fields.place(one), fields.place(other)) {
+        if let (Some(place), None) = (fields.place(one), fields.place(other))
+            && !fields.meant.contains(&other)
+        {
             let message = format!("`{one}` needs `{other}` beside it");
             self.diagnostics.error(codes::MISSING_KEY, place, message);
         }

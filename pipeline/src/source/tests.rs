@@ -110,7 +110,6 @@ fn all_errors_of_all_files_are_collected() {
             "E0003 nolib",
             "E0003 ethernt",
             "E0008 headrs",
-            "E0009 { feilds: { a: 8 } }",
             "E0008 feilds",
             "E0013 ",
             "E0013 ",

@@ -92,3 +92,19 @@ tables: { count: { key: { h.a: exact }, actions: [exit], default: exit } }
 ingress: [ std.egress_port = 1, apply: count ]\n";
     assert_eq!(errors(text), 3);
 }
+
+#[test]
+fn one_misspelt_or_missing_key_is_one_error() {
+    let state = "pipeline: p
+headers: { h: { fields: { a: 8 } } }
+parser: { start: { extract: h, slect: h.a, cases: { 1: accept }, default: accept } }\n";
+    let table = "pipeline: p
+headers: { h: { fields: { a: 8 } } }
+tables: { t: { kye: { h.a: exact }, actions: [drop] } }\n";
+    let header = "pipeline: p\nheaders: { h: { a: 8, b: 16 } }\n";
+    for (text, help) in [(state, "`select`"), (table, "`key`"), (header, "`fields: { a: .. }`")] {
+        let found = compiled(text).unwrap_err();
+        assert_eq!(found.matches("error[").count(), 1, "{found}");
+        assert!(found.contains(help), "{found}");
+    }
+}

@@ -5,7 +5,7 @@ use crate::ast::{
     FieldDecl, HeaderDecl, InstanceDecl, MemberDecl, MetaDecl, Name, SetKeyDecl, Size, Sp, TypeRef,
     ValueSetDecl, WordDecl,
 };
-use crate::diag::codes;
+use crate::diag::{codes, suggest};
 use crate::ir::ControllerHeader;
 use crate::source::decode::{Decoder, Fields};
 use crate::source::node::{Key, Node, NodeKind};
@@ -139,6 +139,9 @@ pub(super) fn header(decoder: &mut Decoder<'_>, node: &Node) -> Option<HeaderDec
     let bytes = fields.get("bytes").and_then(|node| decoder.count(node));
     let word = fields.get("word").and_then(|node| word(decoder, node));
     let controller = fields.get("controller").and_then(|node| decoder.choice(node, CONTROLLER));
+    if fields_without_key(decoder, node) {
+        return None;
+    }
     let controller = controller.map(|choice| {
         let is_out = choice.value == ControllerHeader::PacketOut.name();
         let value = if is_out { ControllerHeader::PacketOut } else { ControllerHeader::PacketIn };
@@ -152,6 +155,23 @@ fn word(decoder: &mut Decoder<'_>, node: &Node) -> Option<WordDecl> {
     let bits = fields.get("bits").and_then(|node| decoder.count(node));
     let order = fields.get("order").and_then(|node| decoder.choice(node, ORDERS));
     Some(WordDecl { bits: bits?, little: order?.value == "little" })
+}
+
+/// Reports `{ a: 8, b: 16 }`: fields that stand where the keys of a header do.
+fn fields_without_key(decoder: &mut Decoder<'_>, node: &Node) -> bool {
+    let NodeKind::Map(map) = &node.kind else { return false };
+    let Some((first, _)) = map.pairs.first() else { return false };
+    let is_like_a_key =
+        |name: &str| suggest(name, HEADER.keys.iter().map(|key| key.name)).is_some();
+    if map.pairs.iter().any(|(key, _)| is_like_a_key(&key.scalar.text)) {
+        return false;
+    }
+    let help = format!("as in `fields: {{ {}: .. }}`", syntax::shown(&first.scalar.text));
+    decoder
+        .diagnostics
+        .error(codes::MISSING_KEY, first.span, "the fields of a header stand behind `fields`")
+        .help(help);
+    true
 }
 
 fn field(decoder: &mut Decoder<'_>, node: &Node) -> Option<FieldDecl> {
