@@ -167,8 +167,12 @@ impl Cx<'_> {
         }
     }
 
-    /// Warns of a header of the program's own file that is never made valid.
+    /// Warns of a header of the program's own file that is never made valid; not where states are missing, because of
+    /// an error.
     pub(crate) fn warn_never(&mut self, name: &str, span: SourceSpan) {
+        if self.incomplete {
+            return;
+        }
         let text = format!("header `{name}` is never valid");
         self.report
             .warning(codes::NEVER_VALID, span, text)

@@ -218,10 +218,20 @@ impl<'a> Cx<'a> {
             }
         }
         let text = format!("there is no sub-parser `{}`", target.value);
-        self.report
-            .error(codes::UNKNOWN, target.span, text)
-            .did_you_mean(&target.value, names.iter().map(String::as_str))
-            .note("`name` is a sub-parser of this file, `library.name` one of a library");
+        let error = self.report.error(codes::UNKNOWN, target.span, text);
+        error.note("`name` is a sub-parser of this file, `library.name` one of a library");
+        // The same name elsewhere is nearer than a similar one in the same library.
+        let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+        let same: Vec<&str> = names
+            .iter()
+            .map(String::as_str)
+            .filter(|name| last(name) == last(&target.value))
+            .collect();
+        match same.as_slice() {
+            [] => error.did_you_mean(&target.value, names.iter().map(String::as_str)),
+            [one] => error.fix(format!("did you mean `{one}`?"), target.span, *one),
+            several => error.help(format!("there are {}", several.join(", "))),
+        };
     }
 
     /// Both sides of a binding are instances, or stacks, of one header type.

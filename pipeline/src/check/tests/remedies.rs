@@ -94,6 +94,18 @@ ingress: [ std.egress_port = 1, apply: count ]\n";
 }
 
 #[test]
+fn a_sub_parser_is_found_in_the_library_that_has_it() {
+    let text = "pipeline: p
+include: [ethernet, ip]
+parser: { start: { extract: ethernet, call: ethernet.v4, next: accept } }
+ingress: [ std.egress_port = 1, ipv4.ttl = 3 ]
+checksums: [ { field: ipv4.checksum, over: ipv4 } ]\n";
+    let found = compiled(text).unwrap_err();
+    assert!(found.contains("did you mean `ip.v4`?"), "{found}");
+    assert!(!found.contains("W0102"), "{found}");
+}
+
+#[test]
 fn one_misspelt_or_missing_key_is_one_error() {
     let state = "pipeline: p
 headers: { h: { fields: { a: 8 } } }

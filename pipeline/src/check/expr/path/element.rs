@@ -146,7 +146,7 @@ impl Cx<'_> {
     pub(super) fn warn_absent(&mut self, name: &str, rest: &[PathPart], span: SourceSpan) {
         let asks = matches!(rest.last(), Some(PathPart::Name(last)) if last.value == "valid");
         let guarded = self.guards.iter().any(|known| known == name);
-        if span.file == FileId(0) && !asks && !guarded && !self.incomplete {
+        if span.file == FileId(0) && !asks && !guarded {
             self.warn_never(name, span);
         }
     }
