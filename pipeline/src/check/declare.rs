@@ -202,12 +202,12 @@ impl Cx<'_> {
         self.declare_given_lengths(&mut sizes);
         let carried: u32 = sizes.iter().map(|(_, bytes)| bytes).sum();
         self.lay_out_carried(carried);
-        let carried = self.ir.carried_bytes;
-        if carried > CARRIED_BYTES_MAX {
+        // A byte is the mark that there are more than fit in the descriptor, and a field is not divided.
+        if self.ir.carried_bytes > CARRIED_BYTES_MAX {
             let Some((last, _)) = sizes.last() else { return };
-            let text = format!(
-                "carried metadata takes {carried} bytes, and {CARRIED_BYTES_MAX} cross the queue"
-            );
+            let room = carried + CARRIED_BYTES_MAX - self.ir.carried_bytes;
+            let text =
+                format!("carried metadata takes {carried} bytes, and {room} cross the queue");
             let list: Vec<String> =
                 sizes.iter().map(|(name, bytes)| format!("{} {bytes}", name.value)).collect();
             let help = self.in_words_of(

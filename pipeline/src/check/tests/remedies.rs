@@ -132,3 +132,15 @@ tables: { t: { kye: { h.a: exact }, actions: [drop] } }\n";
         assert!(found.contains(help), "{found}");
     }
 }
+
+#[test]
+fn the_sum_of_carried_metadata_is_that_of_its_fields() {
+    let fields = |count: usize| -> String {
+        let field = |at| format!("  m{at}: {{ bits: 128, carried: true }}\n");
+        (0..count).map(field).collect()
+    };
+    let text = |count| format!("pipeline: p\nmetadata:\n{}", fields(count));
+    compiled(&text(15)).unwrap();
+    let found = compiled(&text(16)).unwrap_err();
+    assert!(found.contains("takes 256 bytes, and 240 cross the queue"), "{found}");
+}
