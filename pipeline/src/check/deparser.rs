@@ -185,6 +185,7 @@ impl Cx<'_> {
             covered.extend(self.instances_named(name));
         }
         let mut missing: Vec<String> = Vec::new();
+        let mut made_here = Vec::new();
         for index in 0..self.scope.instances.len() {
             let ids = match self.instance_ref(index) {
                 Some(InstanceRef::One(id)) => vec![id],
@@ -192,14 +193,15 @@ impl Cx<'_> {
                 None => continue,
             };
             let symbol = Symbol::Instance(index);
-            let made = self.uses.made_by_code.contains(&symbol)
-                || ids.iter().any(|id| extracted.contains(id));
+            let by_code = self.uses.made_by_code.get(&symbol).copied();
+            let made = by_code.is_some() || ids.iter().any(|id| extracted.contains(id));
             if made
                 && self.uses.reached.contains(&symbol)
                 && ids.iter().any(|id| !covered.contains(id))
                 && let Some(item) = self.scope.instances.get(index)
             {
                 missing.push(item.name.value.clone());
+                made_here.extend(by_code.map(|span| (item.name.value.clone(), span)));
             }
         }
         if missing.is_empty() {
@@ -211,13 +213,21 @@ impl Cx<'_> {
              `discard: [{names}]`"
         );
         let root = self.units.first();
-        let span = decl.map(|decl| decl.span);
+        let span = decl.map(|decl| decl.span).or(made_here.first().map(|(_, span)| *span));
         let span = span.or(root.and_then(|root| root.name.as_ref()).map(|name| name.span));
         let text = format!("headers that may be valid are not emitted: {names}");
-        match span {
-            Some(span) => self.report.error(codes::NOT_EMITTED, span, text).help(help),
-            None => self.report.error_without_place(codes::NOT_EMITTED, text).help(help),
+        let error = match span {
+            Some(span) => self.report.error(codes::NOT_EMITTED, span, text),
+            None => self.report.error_without_place(codes::NOT_EMITTED, text),
         };
+        error.help(help);
+        for (name, at) in made_here {
+            if span == Some(at) {
+                error.here(format!("`{name}` is made valid here"));
+            } else {
+                error.label(at, format!("`{name}` is made valid here"));
+            }
+        }
     }
 
     /// Instances that only `extract_at` reads.

@@ -4,6 +4,7 @@
 //! It decides what is numbered and what is unused, never what is correct.
 
 use crate::ast::*;
+use crate::ir::SourceSpan;
 
 /// Calls `found` with every first name of a path and every name of a statement.
 pub(crate) fn in_statements<'a>(statements: &'a [Stmt], found: &mut dyn FnMut(&'a str)) {
@@ -137,21 +138,24 @@ pub(crate) fn in_pattern<'a>(pattern: &'a PatternDecl, found: &mut dyn FnMut(&'a
     }
 }
 
-/// Headers that these statements may make valid.
-pub(crate) fn made_in_statements<'a>(statements: &'a [Stmt], made: &mut dyn FnMut(&'a str)) {
+/// Headers that these statements may make valid, each with its statement.
+pub(crate) fn made_in_statements<'a>(
+    statements: &'a [Stmt],
+    made: &mut dyn FnMut(&'a str, SourceSpan),
+) {
     const MAKERS: [&str; 3] = ["extract", "extract_at", "set_valid"];
     for statement in statements {
         match &statement.kind {
             StmtKind::Call(name, args) if MAKERS.contains(&name.value.as_str()) => {
                 if let Some(Ast::Path(path)) = args.first().map(|arg| &arg.value) {
-                    first_name(path, made);
+                    first_name(path, &mut |name| made(name, statement.span));
                 }
             }
             StmtKind::Assign(path, None, value) => {
                 let fields = path.value.parts.iter().skip(1);
                 let whole = fields.clone().all(|part| matches!(part, PathPart::Index(_)));
                 if whole && matches!(value.value, Ast::Path(_)) {
-                    first_name(&path.value, made);
+                    first_name(&path.value, &mut |name| made(name, statement.span));
                 }
             }
             StmtKind::If(_, then, otherwise) => {
@@ -177,7 +181,7 @@ pub(crate) fn made_in_statements<'a>(statements: &'a [Stmt], made: &mut dyn FnMu
 pub(crate) fn made_in_state<'a>(state: &'a StateDecl, made: &mut dyn FnMut(&'a str)) {
     state.extract.iter().for_each(|name| made(&name.value));
     state.extract_at.iter().for_each(|(name, _)| made(&name.value));
-    made_in_statements(&state.statements, made);
+    made_in_statements(&state.statements, &mut |name, _| made(name));
 }
 
 fn first_name<'a>(path: &'a Path, found: &mut dyn FnMut(&'a str)) {

@@ -7,7 +7,8 @@
 use super::names;
 use super::scope::{Scope, Symbol};
 use crate::ast::*;
-use std::collections::BTreeSet;
+use crate::ir::SourceSpan;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Instances of a sub-parser and those that replace them.
 pub(crate) type Bind = Vec<(String, String)>;
@@ -22,8 +23,8 @@ pub(crate) struct Uses {
     pub(crate) all: BTreeSet<Symbol>,
     /// Symbols that the parser and the controls reach; all others are unused.
     pub(crate) reached: BTreeSet<Symbol>,
-    /// Headers that statements of controls and actions may make valid.
-    pub(crate) made_by_code: BTreeSet<Symbol>,
+    /// Headers that statements of controls and actions may make valid, with the first of these.
+    pub(crate) made_by_code: BTreeMap<Symbol, SourceSpan>,
     /// Headers that code refers to, whether they are ever valid or not.
     pub(crate) mentioned: BTreeSet<Symbol>,
 }
@@ -36,7 +37,7 @@ impl Uses {
             units,
             scope,
             seen: BTreeSet::new(),
-            made_by_code: BTreeSet::new(),
+            made_by_code: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             calls: BTreeSet::new(),
         };
@@ -59,7 +60,7 @@ struct Walk<'s, 'a> {
     units: &'s [&'a Unit],
     scope: &'s Scope<'a>,
     seen: BTreeSet<Symbol>,
-    made_by_code: BTreeSet<Symbol>,
+    made_by_code: BTreeMap<Symbol, SourceSpan>,
     mentioned: BTreeSet<Symbol>,
     calls: BTreeSet<(usize, String, Bind)>,
 }
@@ -87,10 +88,10 @@ impl<'a> Walk<'_, 'a> {
 
     fn statements(&mut self, statements: &[Stmt]) {
         names::in_statements(statements, &mut |name| self.name(name));
-        names::made_in_statements(statements, &mut |name| {
+        names::made_in_statements(statements, &mut |name, span| {
             self.makes(name);
             if let Some(symbol @ Symbol::Instance(_)) = self.scope.symbol(name) {
-                self.made_by_code.insert(symbol);
+                self.made_by_code.entry(symbol).or_insert(span);
             }
         });
     }

@@ -144,3 +144,19 @@ fn the_sum_of_carried_metadata_is_that_of_its_fields() {
     let found = compiled(&text(16)).unwrap_err();
     assert!(found.contains("takes 256 bytes, and 240 cross the queue"), "{found}");
 }
+
+#[test]
+fn a_header_without_a_place_in_the_packet_is_shown_where_it_is_made_valid() {
+    let text = "pipeline: p
+headers: { h: { fields: { a: 8 } }, t: { fields: { c: 8 } } }
+parser: { start: { extract: h } }
+ingress:
+  - std.egress_port = 1
+  - set_valid(t)\n";
+    let found = compiled(text).unwrap_err();
+    assert!(found.contains("p.yaml:6:5"), "{found}");
+    assert!(found.contains("`t` is made valid here"), "{found}");
+    let found = compiled(&(text.to_owned() + "deparser: { emit: [h] }\n")).unwrap_err();
+    assert!(found.contains("p.yaml:7:11"), "{found}");
+    assert!(found.contains("`t` is made valid here"), "{found}");
+}
