@@ -213,7 +213,6 @@ fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
     if with_bracket_in_map(place, start, diagnostics) {
         return true;
     }
-    let start = item_start(place).map_or(start, |(item, _)| item.min(start));
     let whole = place.span(start, value_end(place.text, start, place.flow));
     needs_quotes(diagnostics, whole, place, "an unquoted value cannot hold `: `");
     true
