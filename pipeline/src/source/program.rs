@@ -136,7 +136,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node, library: Option<&str>
             decoder
                 .diagnostics
                 .error(codes::NOT_IN_LIBRARY, key, "only a program may have this key")
-                .note("a library has no controls, no deparser, no `qos`, no `ids` and no `parser`")
+                .note("a library has no `ingress` and `egress`, no deparser, no `qos`, no `linux`, no `ids` and no `parser`")
                 .help("a parser that programs may call is one of `parsers`");
         }
     }
