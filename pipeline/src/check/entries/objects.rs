@@ -5,7 +5,7 @@ use super::Resolver;
 use crate::ast::entries::*;
 use crate::ast::*;
 use crate::diag::codes;
-use crate::ir::CPU_PORT;
+use crate::ir::{CPU_PORT, Register, SourceSpan};
 use crate::state::entries::{MirrorSession, MulticastGroup, Replica, Setting};
 use std::collections::BTreeSet;
 use wireyard_tables::counter::Count;
@@ -34,13 +34,7 @@ impl Resolver<'_> {
                     let Some((number, known)) =
                         found.and_then(|n| Some((n, register.cells.get(n)?)))
                     else {
-                        let text =
-                            format!("register `{}` has no cell `{}`", name.value, cell.value);
-                        let names = register.cells.iter().map(|known| known.name.as_str());
-                        self.cx
-                            .report
-                            .error(codes::NO_MEMBER, cell.span, text)
-                            .did_you_mean(&cell.value, names);
+                        self.no_cell(register, cell, value.span);
                         continue;
                     };
                     if let Some(value) = self.cx.const_value(value, Some(known.bits)) {
@@ -48,6 +42,27 @@ impl Resolver<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Reports a cell that a register does not have. A value alone is that of a register of one cell (`bits`).
+    fn no_cell(&mut self, register: &Register, cell: &Name, value: SourceSpan) {
+        let names: Vec<&str> = register.cells.iter().map(|known| known.name.as_str()).collect();
+        if cell.span == value {
+            let text = format!("an entry of register `{}` has cells", register.name);
+            let help = format!("name them: `{{ {}: .. }}`", names.join(": .., "));
+            self.cx.report.error(codes::NO_MEMBER, cell.span, text).help(help);
+            return;
+        }
+        let text = format!("register `{}` has no cell `{}`", register.name, cell.value);
+        let error = self.cx.report.error(codes::NO_MEMBER, cell.span, text);
+        if names == ["value"] {
+            error.help("an entry of it is one value, without a name");
+            return;
+        }
+        error.did_you_mean(&cell.value, names.iter().copied());
+        if error.fixes.is_empty() {
+            error.help(format!("cells: {}", names.join(", ")));
         }
     }
 

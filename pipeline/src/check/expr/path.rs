@@ -178,10 +178,16 @@ impl Cx<'_> {
                 let found = known.cells.iter().position(|cell| cell.name == name.value);
                 if found.is_none() {
                     let text = format!("register `{}` has no cell `{}`", known.name, name.value);
-                    let cells = known.cells.iter().map(|cell| cell.name.as_str());
-                    self.report
-                        .error(codes::NO_MEMBER, name.span, text)
-                        .did_you_mean(&name.value, cells);
+                    let cells: Vec<_> = known.cells.iter().map(|cell| cell.name.as_str()).collect();
+                    let error = self.report.error(codes::NO_MEMBER, name.span, text);
+                    if cells == ["value"] {
+                        error.help("an entry of it is one value, without a name");
+                    } else {
+                        error.did_you_mean(&name.value, cells.iter().copied());
+                        if error.fixes.is_empty() {
+                            error.help(format!("cells: {}", cells.join(", ")));
+                        }
+                    }
                 }
                 let at = found?;
                 Some((at as u32, known.cells.get(at)?.bits))
