@@ -40,7 +40,15 @@ fn reason(parser: &mut Parser<'_>) -> Parsed<Option<Name>> {
     if parser.peek().kind == Kind::End {
         return Ok(None);
     }
-    parser.word("a reason").map(Some)
+    let name = parser.word("a reason")?;
+    match parser.peek().kind {
+        Kind::End => Ok(Some(name)),
+        _ => {
+            let help = "a reason is a name: a letter or `_`, then letters, digits and `_`";
+            let error = parser.expected("the end of the statement");
+            Err(SyntaxError { help: Some(help.to_owned()), ..error })
+        }
+    }
 }
 
 fn call_or_assignment(parser: &mut Parser<'_>) -> Parsed<StmtKind> {

@@ -29,8 +29,13 @@ impl Cx<'_> {
                     None => format!("there is no function `{other}`"),
                 };
                 let names = ["hash", "lookahead", "random", "execute", "signed"];
+                let header = match (other, args) {
+                    ("valid", [header]) => Some(self.text(header.span, "h").to_owned()),
+                    _ => None,
+                };
                 let note = self.report.error(codes::UNKNOWN, name.span, text);
-                match p4::name(other, None) {
+                let valid = header.map(|header| format!("write `{header}.valid`"));
+                match valid.or(p4::name(other, None)) {
                     Some(help) => note.help(help),
                     None => note.did_you_mean(other, names.iter().copied()),
                 };
@@ -81,8 +86,10 @@ impl Cx<'_> {
         let known = HashAlgorithm::ALL.iter().find(|(known, _)| *known == name.value);
         if known.is_none() {
             let text = format!("there is no hash `{}`", name.value);
-            let names = HashAlgorithm::ALL.iter().map(|(name, _)| *name);
-            self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
+            let names: Vec<&str> = HashAlgorithm::ALL.iter().map(|(name, _)| *name).collect();
+            let error = self.report.error(codes::UNKNOWN, name.span, text);
+            error.did_you_mean(&name.value, names.iter().copied());
+            error.note(format!("hashes: {}", names.join(", ")));
         }
         known.map(|(_, algorithm)| *algorithm)
     }

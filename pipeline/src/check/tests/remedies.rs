@@ -134,6 +134,27 @@ tables: { t: { kye: { h.a: exact }, actions: [drop] } }\n";
 }
 
 #[test]
+fn forms_of_other_languages_have_the_form_of_this_one() {
+    let cases = [
+        ("metadata: { x: bit<16> }\n", "write the number of bits"),
+        ("actions: { f: [ drop ] }\n", "`{ do: [..] }`"),
+        (
+            "tables: { t: { key: {}, actions: [f], entries: [ { action: { f: 1 } } ] } }\n",
+            "write `f(1)`",
+        ),
+        ("ingress: [ drop ttl-expired ]\n", "a reason is a name"),
+        ("ingress:\n  - std.egress_port: 1\n", "`std.egress_port = 1`"),
+        ("ingress: [ { if: valid(h), then: [ drop ] } ]\n", "write `h.valid`"),
+        ("ingress: [ \"h.b = hash(crc64, h.a)[15:0]\" ]\n", "hashes: crc16, "),
+    ];
+    for (lines, help) in cases {
+        let text = "pipeline: p\nheaders: { h: { fields: { a: 8, b: 16 } } }\n".to_owned() + lines;
+        let found = compiled(&text).unwrap_err();
+        assert!(found.contains(help), "{found}");
+    }
+}
+
+#[test]
 fn the_sum_of_carried_metadata_is_that_of_its_fields() {
     let fields = |count: usize| -> String {
         let field = |at| format!("  m{at}: {{ bits: 128, carried: true }}\n");

@@ -116,6 +116,13 @@ pub(crate) const MEMBER: Shape = Shape::Either(&[Shape::Pattern, Shape::MapOf(&S
 /// A number of bits or the name of a type.
 pub(super) fn width(decoder: &mut Decoder<'_>, node: &Node) -> Option<TypeRef> {
     let text = decoder.scalar(node, "a width: bits, or the name of a type")?;
+    let p4 = text.text.trim().strip_prefix("bit<").and_then(|rest| rest.strip_suffix('>'));
+    if let Some(bits) = p4 {
+        let message = "a width is written without `bit<..>`";
+        let error = decoder.diagnostics.error(codes::BAD_NAME, node.span, message);
+        error.fix("write the number of bits", node.span, bits.trim());
+        return None;
+    }
     if text.text.trim().starts_with(|c: char| c.is_ascii_digit() || c == '-') {
         return decoder.count(node).map(TypeRef::Bits);
     }
@@ -132,6 +139,9 @@ pub(super) fn size(decoder: &mut Decoder<'_>, node: &Node) -> Option<Size> {
 }
 
 pub(super) fn header(decoder: &mut Decoder<'_>, node: &Node) -> Option<HeaderDecl> {
+    if fields_without_key(decoder, node) {
+        return None;
+    }
     let fields = decoder.map(node, &HEADER)?;
     let list = fields
         .get("fields")
@@ -139,22 +149,12 @@ pub(super) fn header(decoder: &mut Decoder<'_>, node: &Node) -> Option<HeaderDec
     let bytes = fields.get("bytes").and_then(|node| decoder.count(node));
     let word = fields.get("word").and_then(|node| word(decoder, node));
     let controller = fields.get("controller").and_then(|node| decoder.choice(node, CONTROLLER));
-    if fields_without_key(decoder, node) {
-        return None;
-    }
     let controller = controller.map(|choice| {
         let is_out = choice.value == ControllerHeader::PacketOut.name();
         let value = if is_out { ControllerHeader::PacketOut } else { ControllerHeader::PacketIn };
         Sp::new(value, choice.span)
     });
     Some(HeaderDecl { fields: list?, bytes, word, controller })
-}
-
-fn word(decoder: &mut Decoder<'_>, node: &Node) -> Option<WordDecl> {
-    let fields = decoder.map(node, &WORD)?;
-    let bits = fields.get("bits").and_then(|node| decoder.count(node));
-    let order = fields.get("order").and_then(|node| decoder.choice(node, ORDERS));
-    Some(WordDecl { bits: bits?, little: order?.value == "little" })
 }
 
 /// Reports `{ a: 8, b: 16 }`: fields that stand where the keys of a header do.
@@ -172,6 +172,13 @@ fn fields_without_key(decoder: &mut Decoder<'_>, node: &Node) -> bool {
         .error(codes::MISSING_KEY, first.span, "the fields of a header stand behind `fields`")
         .help(help);
     true
+}
+
+fn word(decoder: &mut Decoder<'_>, node: &Node) -> Option<WordDecl> {
+    let fields = decoder.map(node, &WORD)?;
+    let bits = fields.get("bits").and_then(|node| decoder.count(node));
+    let order = fields.get("order").and_then(|node| decoder.choice(node, ORDERS));
+    Some(WordDecl { bits: bits?, little: order?.value == "little" })
 }
 
 fn field(decoder: &mut Decoder<'_>, node: &Node) -> Option<FieldDecl> {

@@ -120,13 +120,24 @@ fn unknown(decoder: &mut Decoder<'_>, node: &Node) -> Option<Stmt> {
         Some((key, _)) => (key.span, key.scalar.text.as_str()),
         None => (node.span, ""),
     };
+    // `std.egress_port: 1`, of one value, is an assignment.
+    let assigned = match map.pairs.as_slice() {
+        [(_, value)] if found.contains('.') && found.split('.').all(syntax::is_name) => {
+            value.text()
+        }
+        _ => None,
+    };
     let message = match found {
         "" => "an empty map is no statement".to_owned(),
         found => format!("`{}` is not a statement", syntax::shown(found)),
     };
-    decoder
-        .diagnostics
-        .error(codes::UNKNOWN_STATEMENT, span, message)
+    let error = decoder.diagnostics.error(codes::UNKNOWN_STATEMENT, span, message);
+    if let Some(value) = assigned {
+        let value = syntax::shown(value.text);
+        error.help(format!("an assignment has `=`: `{} = {value}`", syntax::shown(found)));
+        return None;
+    }
+    error
         .did_you_mean(found, FORMS.iter().map(|form| form.name))
         .note(format!("a statement that is a map has one of the keys {}", forms.join(", ")));
     None

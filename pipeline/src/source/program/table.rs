@@ -3,8 +3,9 @@
 use super::header::{SIZE, WIDTH, size, width};
 use super::statement::statements;
 use crate::ast::{
-    ActionDecl, ControlDecl, ControlParam, CounterDecl, Direction, EntryDecl, KeyDecl, MeterDecl,
-    MeterRates, Name, Named, PatternDecl, RegisterDecl, SelectorDecl, Size, Sp, TableDecl,
+    ActionDecl, AstExpr, ControlDecl, ControlParam, CounterDecl, Direction, EntryDecl, KeyDecl,
+    MeterDecl, MeterRates, Name, Named, PatternDecl, RegisterDecl, SelectorDecl, Size, Sp,
+    TableDecl,
 };
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
@@ -167,6 +168,13 @@ pub(crate) static METER_KIND: MapShape = MapShape {
 };
 
 pub(super) fn action(decoder: &mut Decoder<'_>, node: &Node) -> Option<ActionDecl> {
+    if let NodeKind::List(_) = node.kind {
+        decoder
+            .diagnostics
+            .error(codes::WRONG_TYPE, node.span, "expected an action, which is a map, found a list")
+            .help("the statements stand behind `do`: `{ do: [..] }`");
+        return None;
+    }
     let fields = decoder.map(node, &ACTION)?;
     let params = fields
         .get("params")
@@ -293,6 +301,22 @@ fn long_key(decoder: &mut Decoder<'_>, node: &Node) -> Option<KeyDecl> {
     Some(KeyDecl { value: value?, name: name.or(text), kind: kind? })
 }
 
+/// The action of an entry; `{ fwd: 1 }` is what others write for `fwd(1)`.
+fn entry_action(decoder: &mut Decoder<'_>, node: &Node) -> Option<AstExpr> {
+    if let NodeKind::Map(map) = &node.kind
+        && let [(name, value)] = map.pairs.as_slice()
+        && let Some(value) = value.text()
+    {
+        let (name, value) = (syntax::shown(&name.scalar.text), syntax::shown(value.text));
+        decoder
+            .diagnostics
+            .error(codes::WRONG_TYPE, node.span, "an action is a name or a call, not a map")
+            .help(format!("write `{name}({value})`"));
+        return None;
+    }
+    decoder.expression(node)
+}
+
 /// Keys and patterns.
 pub(super) fn matches(
     decoder: &mut Decoder<'_>,
@@ -314,7 +338,7 @@ fn entry(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntryDecl> {
     let fields = decoder.map(node, &ENTRY)?;
     let matches = fields.get("match").map(|node| matches(decoder, node, "`match`"));
     let matches = matches.unwrap_or_default();
-    let action = fields.get("action").and_then(|node| decoder.expression(node));
+    let action = fields.get("action").and_then(|node| entry_action(decoder, node));
     decoder.exclude(&fields, "idle_timeout_ms", "idle_timeout_ns");
     let [priority, idle_timeout_ms, idle_timeout_ns] =
         ["priority", "idle_timeout_ms", "idle_timeout_ns"]
