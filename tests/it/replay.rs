@@ -1,11 +1,13 @@
 //! `wireyard replay` on every stored capture: what a program does not change stays as it is.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wireyard_switch::pcap::{LINK_ERF, PcapReader, erf, link_type_name};
-use wireyard_tests::binary::{Ended, run};
+use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::capture::{self, Capture};
 use wireyard_tests::{shared, skip};
 
@@ -241,6 +243,25 @@ fn a_capture_cut_short_ends_at_the_damage() {
         assert_eq!(capture::read(&out).unwrap().records.len(), 2, "{missing} bytes are missing");
         assert_eq!(unbalanced(&ended, 2), None);
     }
+}
+
+/// A replay with these options and this standard input.
+fn replay_from(input: Stdio, options: &[&str]) -> Ended {
+    let mut command = Command::new(wireyard());
+    command.current_dir(wireyard_tests::workspace_root()).stdin(input);
+    Ended::of(&command.args(["replay", "programs/parse_all"]).args(options).output().unwrap())
+}
+
+/// Standard input may be the file that is to be written.
+#[test]
+fn a_file_on_standard_input_is_no_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.pcap");
+    std::fs::write(&file, erf_capture()).unwrap();
+    let out = format!("2={}", file.display());
+    let ended = replay_from(File::open(&file).unwrap().into(), &["--in", "1=-", "--out", &out]);
+    ended.expect(2, &["a.pcap", "the output is an input too"]);
+    assert_eq!(std::fs::read(&file).unwrap(), erf_capture());
 }
 
 /// Timestamps of a capture that decrease are reported with their number; the frames come all the same, in the order of

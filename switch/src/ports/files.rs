@@ -160,8 +160,9 @@ fn files_of(ports: &[(PortNumber, PortSpec)]) -> impl Iterator<Item = (PortNumbe
 
 fn inputs(ports: &[(PortNumber, PortSpec)]) -> Vec<Identity> {
     let inputs = ports.iter().filter_map(|(_, spec)| spec.input.as_deref());
-    // `-` is standard input.
-    inputs.filter(|path| *path != Path::new("-")).filter_map(Identity::known).collect()
+    // Standard input may be a regular file too.
+    let standard = |path| if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    inputs.map(standard).filter_map(Identity::known).collect()
 }
 
 /// Checks an output against the captures that are being written.
