@@ -152,6 +152,12 @@ impl Decoder {
     /// Parses a packet that came in by a link of this type (`std.ingress_link`). `None`: it is longer
     /// than [`PACKET_BYTES_MAX`].
     pub fn parse(&mut self, bytes: &[u8], link: u8) -> Option<Parsed<'_>> {
+        self.parse_cut(bytes, 0, link)
+    }
+
+    /// Like [`Decoder::parse`] for a packet of which a capture left out the last `missing` bytes: its length
+    /// (`std.packet_length`) has them, and trailers among them are not found, which is no error.
+    pub fn parse_cut(&mut self, bytes: &[u8], missing: u32, link: u8) -> Option<Parsed<'_>> {
         let len = u32::try_from(bytes.len()).ok()?;
         let mut buf = self.buf.take()?;
         let fits = self.memory.frame_mut(&mut buf, 0, len).map(|to| to.copy_from_slice(bytes));
@@ -170,7 +176,7 @@ impl Decoder {
             device: &mut device,
             trace: None,
         };
-        let seen = self.engine.look(&mut cx, &mut packet, &mut meta);
+        let seen = self.engine.look(&mut cx, &mut packet, &mut meta, missing);
         let buf = self.buf.insert(packet.buf.take()?);
         let phv = &self.worker.scratch.phv;
         Some(Parsed { program: &self.program, phv, bytes: self.memory.frame(buf, 0, len), seen })
@@ -323,3 +329,6 @@ fn value<'d>(field: &Field, header: &'d [u8]) -> Value<'d> {
         FieldLayout::Opaque { byte, bytes } => from(*byte as usize..(byte + bytes) as usize),
     }
 }
+
+#[cfg(test)]
+mod tests;

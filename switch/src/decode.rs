@@ -139,7 +139,8 @@ impl Dissector {
             LinkType::Infiniband => 1,
             LinkType::Opa => 2,
         };
-        let parsed = self.decoder.parse(frame.bytes, link).ok_or(DecodeError::TooLong)?;
+        let parsed = self.decoder.parse_cut(frame.bytes, frame.missing(), link);
+        let parsed = parsed.ok_or(DecodeError::TooLong)?;
         Ok(Decoded { parsed, frame, summary: &self.summary })
     }
 }

@@ -218,7 +218,7 @@ impl<'a> Pass<'a> {
             StdField::IngressPort => packet.ingress_port.into(),
             StdField::IngressLink => packet.ingress_link.into(),
             StdField::PacketPath => packet.path.into(),
-            StdField::PacketLength => packet.len.into(),
+            StdField::PacketLength => (packet.len + self.scratch.missing).into(),
             StdField::IngressNs => packet.ingress_ns.into(),
             StdField::NowNs => meta.now_ns.into(),
             StdField::ParserError => meta.parser_error.into(),

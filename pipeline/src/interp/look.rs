@@ -31,13 +31,16 @@ pub(crate) struct Seen {
 
 impl Interp {
     /// Parses a packet, checks every checksum and CRC that it has, also those that the program does not
-    /// verify, and runs ingress.
+    /// verify, and runs ingress. `missing`: bytes of it that a capture left out. It has its length with them, and
+    /// a trailer among them is not valid.
     pub(crate) fn look(
         &self,
         cx: &mut Context<'_>,
         packet: &mut Descriptor,
         meta: &mut Intrinsic,
+        missing: u32,
     ) -> Seen {
+        cx.worker.scratch.missing = missing;
         let mut scalars = Scalars::new(packet.len);
         let mut pass = self.begin(cx, packet, meta, &mut scalars, Half::Ingress, false);
         let mut seen = Seen::default();

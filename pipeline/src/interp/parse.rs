@@ -62,8 +62,13 @@ impl<'a> Pass<'a> {
                 self.extract_next_bytes(free.ok_or(reject(BuiltinError::StackOverflow))?)
             }
             ParserOp::ExtractAt(instance, offset) => {
-                let at = self.eval(*offset)? as usize;
-                self.extract(*instance, at, self.packet.len as usize).map(|_| ())
+                let at = self.eval(*offset)?;
+                match self.extract(*instance, at as usize, self.packet.len as usize) {
+                    Err(_) if self.is_cut_off(at + u128::from(self.fixed_bytes(*instance))) => {
+                        Ok(())
+                    }
+                    extracted => extracted.map(|_| ()),
+                }
             }
             ParserOp::SetValid(instance) => {
                 if !self.scratch.phv.is_valid(*instance) {
@@ -88,10 +93,10 @@ impl<'a> Pass<'a> {
             }
             ParserOp::BodyEnd(offset) => {
                 let end = self.eval(*offset)?;
-                if end > u128::from(self.packet.len) {
+                if end > u128::from(self.packet.len) && !self.is_cut_off(end) {
                     return Err(reject(BuiltinError::BodyEnd));
                 }
-                self.scalars.body_end = end as u32;
+                self.scalars.body_end = end.min(self.packet.len.into()) as u32;
                 Ok(())
             }
             ParserOp::Set(to, value) => {
@@ -103,6 +108,16 @@ impl<'a> Pass<'a> {
                 _ => Err(End::Reject(*error)),
             },
         }
+    }
+
+    /// True for the end of something that the packet had, and that a capture left out: no error of the packet.
+    fn is_cut_off(&self, end: u128) -> bool {
+        let len = u128::from(self.packet.len);
+        end > len && end <= len + u128::from(self.scratch.missing)
+    }
+
+    fn fixed_bytes(&self, instance: InstanceId) -> u32 {
+        self.program.headers[self.program.instances[instance].header].fixed_bytes
     }
 
     fn extract_next_bytes(&mut self, instance: InstanceId) -> Result<(), End> {

@@ -32,6 +32,8 @@ pub struct Worker {
 pub struct PassScratch {
     pub(crate) lane: usize,
     pub(crate) phv: Phv,
+    /// Bytes of the packet that a capture left out; 0 for a packet in a device.
+    pub(crate) missing: u32,
     /// The key under construction.
     pub(crate) key: [u64; MAX_KEY_WORDS],
     random: Stream,
@@ -77,6 +79,7 @@ impl Worker {
             scratch: PassScratch {
                 lane,
                 phv,
+                missing: 0,
                 key: [0; MAX_KEY_WORDS],
                 random,
                 learns: Vec::new(),

@@ -51,7 +51,7 @@ fn what_is_wrong_is_told() {
     cnp.truncate(70);
     let cut = Frame { wire_len: 74, ..frame(&cnp) };
     let decoded = dissector.decode(cut).unwrap();
-    assert!(decoded.line(Place::default()).ends_with("[packet_too_short] [captured 70 of 74]"));
+    assert!(decoded.line(Place::default()).ends_with(" BECN [captured 70 of 74]"));
     sums.add(&decoded.verdict());
     assert_eq!((sums.packets, sums.wrong(), sums.unchecked.len()), (2, 1, 1));
     assert!(sums.text().contains("ICRC         1 not checkable: cut by the capture\n"));
@@ -72,6 +72,28 @@ fn a_crc_that_the_parser_did_not_reach_is_listed_beside_one_that_is_right() {
     assert_eq!(verdict.right, ["vcrc_ib"]);
     let unchecked = Unchecked { crc: "any".to_owned(), reason: "bad_paylen".to_owned() };
     assert_eq!(verdict.unchecked, [unchecked]);
+}
+
+/// The first 44 of 90 bytes on InfiniBand: an RDMA WRITE Last.
+const CUT: &str = concat!(
+    "8022b534001641060807513000012d0e00ff6665dd8fdbecc7777382da96302f",
+    "cd8379a19dcb2f18724d2417",
+);
+
+#[test]
+fn a_frame_cut_by_the_capture_is_read_up_to_the_cut() {
+    let packet = bytes(CUT);
+    let cut = Frame { bytes: &packet, wire_len: 90, link: LinkType::Infiniband };
+    let mut dissector = Dissector::new(Some("std.packet_length > 80")).unwrap();
+    let decoded = dissector.decode(cut).unwrap();
+    let line = decoded.line(Place::default());
+    assert!(line.contains(" lrh:bth 90 ") && line.ends_with(" [captured 44 of 90]"), "{line}");
+    assert_eq!((decoded.parsed.error(), decoded.parsed.picked()), (None, true));
+    let reasons = decoded.verdict().unchecked.into_iter().map(|crc| crc.reason);
+    assert!(reasons.eq(["cut by the capture", "cut by the capture"]));
+    // A length that the packet contradicts is wrong as before.
+    let decoded = dissector.decode(Frame { wire_len: 91, ..cut }).unwrap();
+    assert_eq!(decoded.parsed.error(), Some("bad_pktlen"));
 }
 
 #[test]
