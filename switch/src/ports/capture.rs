@@ -15,8 +15,8 @@ use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, Port
 use super::{PortStats, RxFrame, TxDone, TxFrame};
 use crate::pcap::seen::{Seen, Way};
 use crate::pcap::{
-    Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapHeader, PcapReader, Record,
-    Timestamp, erf, link_type_name,
+    Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, MAX_RECORD_BYTES, PcapError, PcapHeader,
+    PcapReader, Record, Timestamp, erf, link_type_name,
 };
 use output::Output;
 
@@ -238,7 +238,9 @@ impl CapturePort {
         let Some(path) = self.out.take() else { return Ok(()) };
         let unwrapped = self.number == LINK_ERF && !self.erf_as_is;
         let link = if self.reads && !unwrapped { self.number } else { number_of(self.link) };
-        let header = self.header.unwrap_or_else(|| PcapHeader::new(link));
+        let mut header = self.header.unwrap_or_else(|| PcapHeader::new(link));
+        // A program may make a record longer than all of the input.
+        header.snap_len = header.snap_len.max(MAX_RECORD_BYTES);
         match Output::create(&path, header, &Interface { link, name: self.name.clone() }) {
             Ok(output) => self.output = Some(output),
             Err(error) => {

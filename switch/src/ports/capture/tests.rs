@@ -60,6 +60,20 @@ fn a_reflected_file_is_equal_byte_for_byte() {
     assert_eq!((port.stats().rx_frames, port.stats().tx_bytes), (5, 60 + 64 + 1700 + 7));
 }
 
+/// The records of the output may be longer than the input's snap length.
+#[test]
+fn an_output_states_the_longest_record() {
+    for (stated, expected) in [(96, MAX_RECORD_BYTES), (1 << 20, 1 << 20)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("in.pcap"), dir.path().join("out.pcap"));
+        write(&input, PcapHeader { snap_len: stated, ..PcapHeader::new(1) }, &[(&[1; 60], 60, 0)]);
+        let mut port = CapturePort::open(&spec(&input, Some(out.clone()))).unwrap();
+        assert_eq!(reflect(&mut port, &mut memory()).unwrap(), 1);
+        let reader = PcapReader::new(File::open(&out).unwrap()).unwrap();
+        assert_eq!(reader.pcap_header().unwrap().snap_len, expected);
+    }
+}
+
 /// The header of the file found no room: no record is written behind what is missing, and none counts as sent.
 #[test]
 fn an_output_that_failed_when_it_was_flushed_is_over() {
