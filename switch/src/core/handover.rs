@@ -37,8 +37,8 @@ pub(super) const TAKE_MAX: usize = 4 * BURST_MAX;
 /// A packet on its way to the worker of its egress port.
 struct Handed {
     packet: Descriptor,
-    /// Bytes missing from a truncated capture record; the number in the descriptor is valid for the sender only.
-    missing: u32,
+    /// Bytes on the wire, of a truncated capture record too; the number in the descriptor is valid for the sender only.
+    wire_len: u32,
     terms: Terms,
     /// The charge of its priority group, where groups are charged.
     charge: Option<SharedCharge>,
@@ -245,8 +245,8 @@ impl Core {
                 return self.refuse(packet, self.manager.reason(reason));
             }
         };
-        let missing = self.ingress.cuts.wire_len(&packet).wrapping_sub(packet.len);
-        let handed = Handed { packet, missing, terms, charge };
+        let wire_len = self.ingress.cuts.wire_len(&packet);
+        let handed = Handed { packet, wire_len, terms, charge };
         let Some(mesh) = &mut self.mesh else { return };
         let pushed = match mesh.peer(worker) {
             Some(peer) => peer.packets.push(handed).map_err(|rtrb::PushError::Full(handed)| handed),
@@ -358,12 +358,12 @@ impl Core {
     }
 
     fn take_over(&mut self, worker: u8, handed: Handed) {
-        let Handed { mut packet, missing, terms, charge: remote } = handed;
+        let Handed { mut packet, wire_len, terms, charge: remote } = handed;
         // It may be trimmed or refused before its egress, which both need its program.
         if packet.flags & DEVICE_ORIGINATED == 0 {
             self.executor.join(packet.generation);
         }
-        packet.cut = self.ingress.cuts.number(missing);
+        packet.cut = self.ingress.cuts.number(wire_len, packet.len);
         let charge = match remote.map(|remote| self.manager.tm.borrow_shared(worker, remote)) {
             None => Charge::Own,
             Some(Some(memory)) => Charge::Shared(memory),

@@ -148,7 +148,7 @@ impl Core {
 
     #[inline]
     fn describe(&mut self, slot: usize, frame: RxFrame) -> Descriptor {
-        let cut = self.ingress.cuts.number(frame.wire_len.wrapping_sub(frame.len));
+        let cut = self.ingress.cuts.number(frame.wire_len, frame.len);
         let port = &self.ports[slot];
         let received_ns = frame.timestamp.as_ns();
         let mut descriptor =

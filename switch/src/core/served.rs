@@ -37,8 +37,8 @@ pub(super) enum Served {
     Packet {
         packet: Descriptor,
         intrinsic: Intrinsic,
-        /// Bytes missing from a truncated record; the number in the descriptor is valid for the sender only.
-        missing: u32,
+        /// Bytes on the wire, of a truncated record too; the number in the descriptor is valid for the sender only.
+        wire_len: u32,
     },
     /// A PAUSE or PFC frame.
     MacControl { port: PortNumber, frame: RxFrame },
@@ -105,8 +105,8 @@ impl Core {
         }
         // Keeps the packet's program until the owner has handled it.
         self.will_leave(&packet, 1);
-        let missing = self.ingress.cuts.wire_len(&packet).wrapping_sub(packet.len);
-        let served = Served::Packet { packet, intrinsic, missing };
+        let wire_len = self.ingress.cuts.wire_len(&packet);
+        let served = Served::Packet { packet, intrinsic, wire_len };
         if let Err(Served::Packet { packet, mut intrinsic, .. }) = self.push_served(owner, served) {
             intrinsic.original.take().into_iter().for_each(|buf| self.mem.free(buf));
             self.will_not_leave(&packet);
@@ -154,8 +154,8 @@ impl Core {
                 return taken;
             };
             match served {
-                Served::Packet { packet, intrinsic, missing } => {
-                    self.go_on_with(packet, intrinsic, missing);
+                Served::Packet { packet, intrinsic, wire_len } => {
+                    self.go_on_with(packet, intrinsic, wire_len);
                 }
                 Served::MacControl { port, frame } => match self.ports.find(port) {
                     Some(slot) => self.mac_control_received(slot, frame),
@@ -170,10 +170,10 @@ impl Core {
     }
 
     /// Executes the decision of ingress at another worker.
-    fn go_on_with(&mut self, mut packet: Descriptor, mut intrinsic: Intrinsic, missing: u32) {
+    fn go_on_with(&mut self, mut packet: Descriptor, mut intrinsic: Intrinsic, wire_len: u32) {
         let generation = packet.generation;
         self.executor.join(generation);
-        packet.cut = self.ingress.cuts.number(missing);
+        packet.cut = self.ingress.cuts.number(wire_len, packet.len);
         let from = self.ports.find(ingress_of(&packet));
         self.manager.classify(from, &mut packet, &intrinsic);
         // It is not the last packet of its instant, so it does not depart here.

@@ -73,7 +73,6 @@ impl Core {
         let generation = self.executor.generation(packet.generation);
         packet.trim(bytes, generation.map_or(0, |known| known.program.trailers()));
         // A capture record that has fewer bytes is still missing the rest.
-        let missing = bytes.saturating_sub(packet.len);
-        packet.cut = self.ingress.cuts.number(missing);
+        packet.cut = self.ingress.cuts.number(bytes.max(packet.len), packet.len);
     }
 }
