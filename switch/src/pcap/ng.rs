@@ -32,8 +32,8 @@ struct Capture {
     name: Option<String>,
     link: u16,
     snap_len: u32,
-    ticks_per_second: u64,
-    offset_seconds: u64,
+    ticks_per_second: u128,
+    offset_seconds: i64,
 }
 
 pub(super) enum Block {
@@ -111,8 +111,7 @@ impl Section {
             let value = block.get(at..at + len).unwrap_or_default();
             match (code, value) {
                 (OPT_IF_TSRESOL, [resolution, ..]) => {
-                    interface.ticks_per_second =
-                        ticks_per_second(*resolution).ok_or("its if_tsresol is out of range")?;
+                    interface.ticks_per_second = ticks_per_second(*resolution);
                 }
                 (OPT_IF_NAME, name) => {
                     let name = std::str::from_utf8(name).ok();
@@ -122,7 +121,7 @@ impl Section {
                     let (a, b) =
                         (u32_at(value, 0, self.big_endian), u32_at(value, 4, self.big_endian));
                     let (high, low) = if self.big_endian { (a, b) } else { (b, a) };
-                    interface.offset_seconds = u64::from(high) << 32 | u64::from(low);
+                    interface.offset_seconds = i64::from(high as i32) << 32 | i64::from(low);
                 }
                 _ => {}
             }
@@ -152,7 +151,7 @@ impl Section {
             .map(|(_, at, len)| at..at + len);
         let ticks = u64::from(word(12)) << 32 | u64::from(word(16));
         Ok(Block::Record(Found {
-            time: interface.time(ticks),
+            time: interface.time(ticks).ok_or("its time is before 1970, or 2^64 s after it")?,
             wire_len: word(24),
             link: interface.link,
             interface: id,
@@ -190,21 +189,25 @@ impl Section {
 }
 
 impl Capture {
-    fn time(&self, ticks: u64) -> Timestamp {
-        let fraction = u128::from(ticks % self.ticks_per_second) * 1_000_000_000;
-        Timestamp {
-            seconds: (ticks / self.ticks_per_second).wrapping_add(self.offset_seconds),
+    /// `None`: before 1970, or more than 64 bits of seconds.
+    fn time(&self, ticks: u64) -> Option<Timestamp> {
+        let (ticks, per_second) = (u128::from(ticks), self.ticks_per_second);
+        // At least one tick is a second: the quotient has no more bits than the ticks.
+        let seconds = (ticks / per_second) as u64;
+        Some(Timestamp {
+            seconds: seconds.checked_add_signed(self.offset_seconds)?,
             // Less than 10^9: the fraction is below one second.
-            nanos: (fraction / u128::from(self.ticks_per_second)) as u64,
-        }
+            nanos: (ticks % per_second * 1_000_000_000 / per_second) as u64,
+        })
     }
 }
 
-/// `if_tsresol`: a negative power of 10, or of 2 if the top bit is set.
-fn ticks_per_second(resolution: u8) -> Option<u64> {
+/// `if_tsresol`: a negative power of 10, or of 2 if the top bit is set. Where it has too many bits, all ticks of a record
+/// are less than a nanosecond.
+fn ticks_per_second(resolution: u8) -> u128 {
     let exponent = u32::from(resolution & 0x7f);
-    let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
-    base.checked_pow(exponent)
+    let base: u128 = if resolution & 0x80 == 0 { 10 } else { 2 };
+    base.saturating_pow(exponent)
 }
 
 /// Walks options as (code, start, length), inside `end`; stops at the first that does not fit.

@@ -129,17 +129,47 @@ fn link_types_have_names() {
     assert_eq!(link_type_name(9999), None);
 }
 
+/// One record of 9 bytes, of which none were captured, behind an interface with this resolution and offset.
+fn timed(resolution: u8, offset_seconds: i64, ticks: u64) -> Vec<u8> {
+    let mut file = b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0".to_vec();
+    file.extend(b"\x01\0\0\0\x2c\0\0\0\x01\0\0\0\0\0\0\0\x09\0\x01\0");
+    file.extend([resolution, 0, 0, 0, 14, 0, 8, 0]);
+    file.extend(offset_seconds.to_le_bytes());
+    file.extend(b"\0\0\0\0\x2c\0\0\0\x06\0\0\0\x20\0\0\0\0\0\0\0");
+    file.extend(((ticks >> 32) as u32).to_le_bytes());
+    file.extend((ticks as u32).to_le_bytes());
+    file.extend(b"\0\0\0\0\x09\0\0\0\x20\0\0\0");
+    file
+}
+
 #[test]
 fn time_resolutions_of_pcapng_are_followed() {
-    // Interface with if_tsresol = 2^-10 s and if_tsoffset = 100 s; 1536 ticks are 1.5 s.
-    let mut file = b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0".to_vec();
-    file.extend(b"\x01\0\0\0\x2c\0\0\0\x01\0\0\0\0\0\0\0\x09\0\x01\0\x8a\0\0\0");
-    file.extend(b"\x0e\0\x08\0\x64\0\0\0\0\0\0\0\0\0\0\0\x2c\0\0\0");
-    file.extend(b"\x06\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\x09\0\0\0\x20\0\0\0");
-    let mut reader = PcapReader::new(file.as_slice()).unwrap();
-    let got = reader.next_record().unwrap().unwrap();
-    assert_eq!(got.time, Timestamp { seconds: 101, nanos: 500_000_000 });
-    assert_eq!((got.data.len(), got.wire_len), (0, 9));
+    for (resolution, offset, ticks, seconds, nanos) in [
+        (6, 0, 1_500_000, 1, 500_000_000),
+        // 2^-10 s
+        (0x8a, 100, 1536, 101, 500_000_000),
+        (6, -1, 1_500_000, 0, 500_000_000),
+        // Finer than 64 bits of ticks in a second, and finer than 128.
+        (20, 0, 10_u64.pow(19), 0, 100_000_000),
+        (0x80 | 64, 0, 1 << 63, 0, 500_000_000),
+        (0x7f, 5, u64::MAX, 5, 0),
+        (0xff, 5, u64::MAX, 5, 0),
+    ] {
+        let file = timed(resolution, offset, ticks);
+        let mut reader = PcapReader::new(file.as_slice()).unwrap();
+        let got = reader.next_record().unwrap().unwrap();
+        assert_eq!(got.time, Timestamp { seconds, nanos }, "{resolution} {offset} {ticks}");
+        assert_eq!((got.data.len(), got.wire_len), (0, 9));
+    }
+}
+
+#[test]
+fn a_time_that_there_is_no_number_for_is_refused() {
+    for (offset, ticks) in [(-2, 1_999_999), (i64::MIN, u64::MAX)] {
+        let file = timed(6, offset, ticks);
+        let error = PcapReader::new(file.as_slice()).unwrap().next_record().unwrap_err();
+        assert!(error.to_string().contains("offset 72") && error.to_string().contains("1970"));
+    }
 }
 
 type Owned = (Timestamp, Vec<u8>, u32, u16);
