@@ -41,6 +41,11 @@ pub(super) enum Block {
     Other,
 }
 
+/// True for a block whose contents are read; others are skipped.
+pub(super) fn is_read(kind: u32) -> bool {
+    matches!(kind, SECTION_HEADER | INTERFACE | PACKET_OBSOLETE | SIMPLE_PACKET | ENHANCED_PACKET)
+}
+
 impl Section {
     /// The name of an interface.
     pub(super) fn name(&self, interface: u32) -> Option<&str> {

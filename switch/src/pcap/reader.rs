@@ -3,12 +3,13 @@
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
-use super::ng::{Block, Section};
+use super::ng::{Block, Section, is_read};
 use super::{MAX_RECORD_BYTES, PcapError, PcapHeader, Record, Timestamp};
 
 /// Bytes requested from the source at once.
 const READ_BYTES: usize = 64 * 1024;
-/// The longest pcapng block: a record and generous options; longer means a damaged length.
+/// The longest pcapng block that is read: a record and generous options; longer means a damaged length. Blocks of other
+/// types may have any length.
 const MAX_BLOCK_BYTES: u64 = 16 << 20;
 
 /// Reads pcap and pcapng records from any source of bytes.
@@ -197,11 +198,20 @@ fn next_ng<R: Read>(
         let head = window.need(12, records)?;
         section.follow_byte_order(head).map_err(damaged)?;
         let len = u64::from(u32_at(head, 4, section.big_endian));
-        if len > MAX_BLOCK_BYTES {
-            return Err(PcapError::TooLong { offset, bytes: len, records });
-        }
         if len < 12 || len % 4 != 0 {
             return Err(damaged("its length is not a multiple of 4 of at least 12"));
+        }
+        if len > MAX_BLOCK_BYTES {
+            if is_read(u32_at(head, 0, section.big_endian)) {
+                return Err(damaged("a block of its type is not longer than 16 MiB"));
+            }
+            window.skip(len - 4, records)?;
+            let end = window.need(4, records)?;
+            if u64::from(u32_at(end, 0, section.big_endian)) != len {
+                return Err(damaged("its two lengths differ"));
+            }
+            window.consume(4);
+            continue;
         }
         let block = window.need(len as usize, records)?;
         let block = block.get(..len as usize).unwrap_or(block);
@@ -258,6 +268,23 @@ impl<R: Read> Window<R> {
             return Err(PcapError::Truncated { offset, need, have, records });
         }
         Ok(bytes)
+    }
+
+    /// Skips `len` bytes without keeping them. At the end of the file the last byte stays, so that an error stays an
+    /// error.
+    fn skip(&mut self, len: u64, records: u64) -> Result<(), PcapError> {
+        let (offset, mut left) = (self.offset, len);
+        while left > 0 {
+            let have = self.want(left.min(2) as usize)?.len() as u64;
+            if have < left.min(2) {
+                let have = len - left + have;
+                return Err(PcapError::Truncated { offset, need: len, have, records });
+            }
+            let step = if left <= have { left } else { have - 1 };
+            self.consume(step as usize);
+            left -= step;
+        }
+        Ok(())
     }
 
     /// Skips `len` bytes that were read; they stay in place until the next `want`.

@@ -172,6 +172,37 @@ fn a_time_that_there_is_no_number_for_is_refused() {
     }
 }
 
+/// A block that is not read may have any length; it is not kept.
+#[test]
+fn a_long_block_of_another_type_is_skipped() {
+    const LONG: u32 = 17 << 20;
+    let of_type = |kind: u32| {
+        let mut file = timed(6, 0, 7);
+        let record = file.split_off(72);
+        file.extend([kind, LONG].into_iter().flat_map(u32::to_le_bytes));
+        file.resize(72 + LONG as usize - 4, 0xee);
+        file.extend(LONG.to_le_bytes());
+        file.extend(record);
+        file
+    };
+    let mut file = of_type(0x0bad);
+    let mut reader = PcapReader::new(file.as_slice()).unwrap();
+    assert_eq!(reader.next_record().unwrap().unwrap().wire_len, 9);
+    assert!(reader.next_record().unwrap().is_none());
+    for (kind, why) in [(6, "not longer than 16 MiB"), (0x0bad, "lengths differ")] {
+        let mut file = of_type(kind);
+        file[72 + LONG as usize - 4] ^= 4;
+        let error = PcapReader::new(file.as_slice()).unwrap().next_record().unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    file.truncate(72 + LONG as usize - 9);
+    let mut reader = PcapReader::new(file.as_slice()).unwrap();
+    for _ in 0..2 {
+        let error = reader.next_record().unwrap_err();
+        assert!(matches!(error, PcapError::Truncated { .. }), "{error}");
+    }
+}
+
 type Owned = (Timestamp, Vec<u8>, u32, u16);
 
 fn read_all(bytes: &[u8]) -> (Vec<Owned>, Option<PcapError>) {
