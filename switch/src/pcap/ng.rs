@@ -22,6 +22,8 @@ const OPT_IF_TSOFFSET: u16 = 14;
 pub(super) struct Section {
     pub(super) big_endian: bool,
     interfaces: Vec<Capture>,
+    /// Interfaces described so far, those of earlier sections included.
+    pub(super) described: u64,
     /// The time of the last record, for records without one.
     last: Timestamp,
 }
@@ -132,6 +134,7 @@ impl Section {
             }
         }
         self.interfaces.push(interface);
+        self.described += 1;
         Ok(())
     }
 

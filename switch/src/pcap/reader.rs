@@ -101,6 +101,14 @@ impl<R: Read> PcapReader<R> {
         section.into_iter().flat_map(Section::names)
     }
 
+    /// Interfaces described so far, those of earlier sections included (pcapng).
+    pub fn interfaces_described(&self) -> u64 {
+        match &self.format {
+            Format::PcapNg(section) => section.described,
+            Format::Pcap(_) => 0,
+        }
+    }
+
     /// Records found so far.
     pub fn records(&self) -> u64 {
         self.records

@@ -51,6 +51,9 @@ pub struct CapturePort {
     pace: Pace,
     /// The port's number; from a capture of a switch it takes only the records of that port.
     as_port: Option<PortNumber>,
+    /// Whether the capture is a switch's and has that port: decided once, so that records do not come from any port
+    /// until its own is described. `None` of a stream until its first record.
+    is_recorded: Option<bool>,
     /// The capture's time at [`Time::ZERO`]; by default the first record's.
     origin: Option<Timestamp>,
     /// Damage found after records that were delivered first.
@@ -199,6 +202,7 @@ impl CapturePort {
             ended_by: None,
             pace: spec.pace,
             as_port,
+            is_recorded: spec.input.as_deref().zip(as_port).and_then(is_recorded),
             origin: None,
             late: None,
             disorder: Disorder::default(),
@@ -330,8 +334,13 @@ impl CapturePort {
         loop {
             let Some(reader) = &mut self.input else { return Ok(false) };
             match reader.advance() {
-                Ok(true) if self.is_of_another() => {}
                 Ok(true) => {
+                    if self.is_recorded.is_none() {
+                        self.is_recorded = self.as_port.map(|port| describes(reader, port));
+                    }
+                    if self.is_of_another() {
+                        continue;
+                    }
                     self.pending = self.is_wanted();
                     if self.pending {
                         return Ok(true);
@@ -361,12 +370,7 @@ impl CapturePort {
 
     /// Its own number, if the capture contains a port with that number.
     fn recorded_port(&self) -> Option<PortNumber> {
-        let mut names = self.input.as_ref()?.interface_names();
-        let is_there = names.any(|name| {
-            let seen = Seen::read(name, None);
-            seen.is_some_and(|seen| Some(PortNumber(seen.port)) == self.as_port)
-        });
-        self.as_port.filter(|_| is_there)
+        self.as_port.filter(|_| self.is_recorded == Some(true))
     }
 
     /// A message about which part of a capture of a switch is taken; `None` for the capture of another program.
@@ -442,6 +446,36 @@ impl CapturePort {
         self.stats.rx_frames += 1;
         self.stats.rx_bytes += u64::from(len);
         Ok(true)
+    }
+}
+
+/// True if a switch's capture has described this port.
+fn describes<R: Read>(capture: &PcapReader<R>, port: PortNumber) -> bool {
+    let mut seen = capture.interface_names().filter_map(|name| Seen::read(name, None));
+    seen.any(|seen| seen.port == port.0)
+}
+
+/// Whether a capture is a switch's and describes this port, at the beginning or later; `None` of anything but a regular
+/// file, which can be read only once. Damage is left to those who read the records.
+fn is_recorded((path, port): (&Path, PortNumber)) -> Option<bool> {
+    if path.as_os_str() == "-" || !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut capture = PcapReader::new(File::open(path).ok()?).ok()?;
+    let mut has_more = capture.advance().unwrap_or(false);
+    if !capture.interface_names().any(|name| Seen::read(name, None).is_some()) {
+        return Some(false);
+    }
+    let mut described = 0;
+    loop {
+        if capture.interfaces_described() > described && describes(&capture, port) {
+            return Some(true);
+        }
+        if !has_more {
+            return Some(false);
+        }
+        described = capture.interfaces_described();
+        has_more = capture.advance().unwrap_or(false);
     }
 }
 

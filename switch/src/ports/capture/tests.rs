@@ -74,6 +74,30 @@ fn an_output_states_the_longest_record() {
     }
 }
 
+/// Its own records only, also before its interface is described.
+#[test]
+fn a_port_takes_its_own_records_of_a_switch() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in.pcapng");
+    let mut writer = PcapWriter::pcapng(File::create(&input).unwrap()).unwrap();
+    for port in [1, 2] {
+        let interface = Interface { link: 1, name: format!("port {port} raw:a in") };
+        let (interface, data) = (writer.add_interface(&interface).unwrap(), &[port as u8; 60]);
+        let time = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+        let record = RecordToWrite { time, data, wire_len: 60, interface, comment: None };
+        writer.write(&record).unwrap();
+    }
+    drop(writer);
+    // Without a port of that number, those of all.
+    for (port, expected) in [(1, vec![1]), (2, vec![2]), (3, vec![1, 2])] {
+        let mut port = CapturePort::open_as(&spec(&input, None), Some(PortNumber(port))).unwrap();
+        let (mut mem, mut frames) = (memory(), Vec::new());
+        port.rx_burst(&mut mem, Time::ZERO, &mut frames, 9).unwrap();
+        let first = |frame: &RxFrame| mem.frame(&frame.buf, frame.data_off, frame.len)[0];
+        assert_eq!(frames.iter().map(first).collect::<Vec<_>>(), expected);
+    }
+}
+
 /// The header of the file found no room: no record is written behind what is missing, and none counts as sent.
 #[test]
 fn an_output_that_failed_when_it_was_flushed_is_over() {
