@@ -264,6 +264,22 @@ fn a_file_on_standard_input_is_no_output() {
     assert_eq!(std::fs::read(&file).unwrap(), erf_capture());
 }
 
+/// The meaning of a private link type is in switch.yaml: the command has no option for it.
+#[test]
+fn a_private_link_type_is_what_the_configuration_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, config) = (folder.path().join("a.pcap"), folder.path().join("switch.yaml"));
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 4, 0, 150, 0, 0, 0]);
+    std::fs::write(&input, &bytes).unwrap();
+    std::fs::write(&config, "ports: { 1: { link: infiniband } }\n").unwrap();
+    let from = format!("1={}", input.display());
+    let options = ["--in", &from];
+    replay_from(Stdio::null(), &options).expect(2, &["150 is private", "`link` of port 1"]);
+    let config = ["--config", config.to_str().unwrap()];
+    replay_from(Stdio::null(), &[options, config].concat()).expect(0, &[]);
+}
+
 /// Timestamps of a capture that decrease are reported with their number; the frames come all the same, in the order of
 /// the file.
 #[test]

@@ -31,7 +31,7 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
     let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
     files::check(&specs, &loaded.sources())?;
     let config = loaded.config.as_ref();
-    for (number, spec) in specs.iter_mut().filter(|(_, spec)| spec.input.is_none()) {
+    for (number, spec) in &mut specs {
         spec.link = config.and_then(|config| config.ports.get(number)).and_then(|port| port.link);
     }
     let options = DeviceOptions { memory: REPLAY_MEMORY, ..DeviceOptions::default() };

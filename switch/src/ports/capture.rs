@@ -93,7 +93,7 @@ impl Disorder {
 #[non_exhaustive]
 pub enum NoLink {
     /// A private number, whose meaning the user must give.
-    #[error("link type {0} is private: say link=... what it is")]
+    #[error("link type {0} is private: the file does not state what it is")]
     Private(u16),
     /// An unsupported link type.
     #[error(
@@ -229,9 +229,16 @@ impl CapturePort {
             self.header = None;
             return Ok(());
         }
-        self.link = link_of(number, given).map_err(|why| PortError::Unsupported {
-            port: self.name.clone(),
-            why: why.to_string(),
+        self.link = link_of(number, given).map_err(|why| {
+            // The port's number is given by `replay` only, which has no specifications of ports.
+            let why = match (why, self.as_port) {
+                (NoLink::Private(_), Some(port)) => {
+                    format!("{why}; `link` of port {port} in switch.yaml (--config) gives it")
+                }
+                (NoLink::Private(_), None) => format!("{why}; link=... of the port gives it"),
+                (why, _) => why.to_string(),
+            };
+            PortError::Unsupported { port: self.name.clone(), why }
         })?;
         self.number = number;
         Ok(())

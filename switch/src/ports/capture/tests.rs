@@ -171,12 +171,17 @@ fn link_types_are_known_or_refused_by_name() {
     assert!(
         link_of(1, Some(LinkType::Opa)).unwrap_err().to_string().contains("the file says ethernet")
     );
-    assert!(link_of(150, None).unwrap_err().to_string().contains("link="));
+    assert_eq!(link_of(150, None), Err(NoLink::Private(150)));
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("sll.pcap");
     write(&input, PcapHeader::new(113), &[]);
     let error = CapturePort::open(&spec(&input, None)).err().unwrap().to_string();
     assert!(error.contains("LINUX_SLL"), "{error}");
+    write(&input, PcapHeader::new(150), &[]);
+    for (as_port, gives) in [(None, "link=..."), (Some(PortNumber(3)), "`link` of port 3")] {
+        let error = CapturePort::open_as(&spec(&input, None), as_port).err().unwrap().to_string();
+        assert!(error.contains("150 is private") && error.contains(gives), "{error}");
+    }
     let missing = CapturePort::open(&spec(&dir.path().join("no"), None)).err().unwrap().to_string();
     assert!(missing.contains("open the capture file"), "{missing}");
 }
