@@ -264,6 +264,12 @@ fn a_file_on_standard_input_is_no_output() {
     assert_eq!(std::fs::read(&file).unwrap(), erf_capture());
 }
 
+#[test]
+fn standard_input_is_one_input() {
+    let ended = replay_from(Stdio::null(), &["--in", "1=-", "--in", "2=-"]);
+    ended.expect(2, &["--in 2=-", "port 1 reads standard input"]);
+}
+
 /// The meaning of a private link type is in switch.yaml: the command has no option for it.
 #[test]
 fn a_private_link_type_is_what_the_configuration_gives() {

@@ -53,6 +53,12 @@ fn specs(inputs: &[OsString], outputs: &[OsString]) -> Result<Vec<(PortNumber, P
     let none = || PortSpec::new(PortKind::Pcap, "");
     for input in inputs {
         let (port, file) = split(input, "--in")?;
+        let is_same = |(_, spec): &(&PortNumber, &PortSpec)| spec.input.as_deref() == Some(file);
+        if file.as_os_str() == "-"
+            && let Some((other, _)) = ports.iter().find(is_same)
+        {
+            return Err(format!("--in {port}=-: port {other} reads standard input already"));
+        }
         let spec = ports.entry(port).or_insert_with(none);
         if spec.input.replace(file.to_owned()).is_some() {
             let input = shown(input.as_ref());
