@@ -120,6 +120,11 @@ impl Signals {
         Ok(signals)
     }
 
+    /// Set by a signal to end.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
     /// True after a signal to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

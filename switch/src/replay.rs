@@ -4,6 +4,9 @@
 //! meters and timestamps are those of the capture, and the same input has the same output. It reads no clock and needs
 //! no privileges.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use wireyard_tables::time::{Span, Time};
 
 use crate::core::{Core, DeviceError};
@@ -40,15 +43,21 @@ pub enum ReplayError {
     MemoryFull(usize),
 }
 
-/// Opens the capture ports and adds them to `core`; returns notices about the files.
+/// Opens the capture ports and adds them to `core`; returns notices about the files. When `stop` is set, now or in
+/// [`run`], an input that has to be waited for is at its end.
 ///
 /// # Errors
 /// A file that cannot be opened or read. Nothing was written.
 pub fn open(
     core: &mut Core,
     specs: Vec<(PortNumber, PortSpec)>,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Vec<String>, ReplayError> {
-    let mut ports = open_ports(specs)?;
+    let opened = open_ports(specs, stop);
+    if stop.load(Ordering::Relaxed) {
+        return Err(ReplayError::Stopped(0));
+    }
+    let mut ports = opened?;
     let notes = ports.iter().filter_map(|(_, port)| port.taken_note()).collect();
     let mut origin = None;
     for (_, port) in &mut ports {
@@ -85,28 +94,33 @@ pub fn run(
 /// so that unchanged frames have the same link type in the output.
 fn open_ports(
     specs: Vec<(PortNumber, PortSpec)>,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Vec<(PortNumber, CapturePort)>, ReplayError> {
     let (inputs, outputs): (Vec<_>, Vec<_>) =
         specs.into_iter().partition(|(_, spec)| spec.input.is_some());
     let mut ports = Vec::new();
     for (number, spec) in inputs {
-        ports.push((number, open_port(number, spec)?));
+        ports.push((number, open_port(number, spec, stop)?));
     }
     let mut links = ports.iter().map(|(_, port)| port.caps().link);
     let first = links.next();
     let common = first.filter(|first| links.all(|link| link == *first));
     for (number, mut spec) in outputs {
         spec.link = spec.link.or(common);
-        ports.push((number, open_port(number, spec)?));
+        ports.push((number, open_port(number, spec, stop)?));
     }
     // Ports are polled in the order of their numbers, regardless of the order of the arguments.
     ports.sort_by_key(|(number, _)| *number);
     Ok(ports)
 }
 
-fn open_port(number: PortNumber, mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
+fn open_port(
+    number: PortNumber,
+    mut spec: PortSpec,
+    stop: &Arc<AtomicBool>,
+) -> Result<CapturePort, ReplayError> {
     spec.pace = Pace::Recorded;
-    Ok(CapturePort::open_as(&spec, Some(number))?)
+    Ok(CapturePort::open_as(&spec, Some(number), Some(Arc::clone(stop)))?)
 }
 
 /// Reports inputs that were held up (packets came later than in the capture), out of order, and left out records.
@@ -147,6 +161,10 @@ fn run_to_the_end(
             return Some(failure.unwrap_or(ReplayError::Stopped(core.queued())));
         }
         let progress = core.poll(now, None);
+        if stop() {
+            // A record that a signal cut is no failure of its input.
+            return Some(failure.unwrap_or(ReplayError::Stopped(core.queued())));
+        }
         for message in core.take_messages() {
             report(message.text.clone());
             failure.get_or_insert(ReplayError::Failed(message.text));

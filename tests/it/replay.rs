@@ -1,10 +1,12 @@
 //! `wireyard replay` on every stored capture: what a program does not change stays as it is.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use wireyard_switch::pcap::{LINK_ERF, PcapReader, erf, link_type_name};
 use wireyard_tests::binary::{Ended, run, wireyard};
@@ -268,6 +270,40 @@ fn a_file_on_standard_input_is_no_output() {
 fn standard_input_is_one_input() {
     let ended = replay_from(Stdio::null(), &["--in", "1=-", "--in", "2=-"]);
     ended.expect(2, &["--in 2=-", "port 1 reads standard input"]);
+}
+
+/// True once the process has a handler for SIGTERM.
+fn catches_term(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask >> 14 & 1 == 1)
+}
+
+/// A signal ends it while it waits for more of a pipe.
+#[test]
+fn a_signal_ends_the_wait_for_input() {
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 4, 0, 1, 0, 0, 0]);
+    bytes.extend([1, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 60, 0, 0, 0]);
+    bytes.extend([1; 60]);
+    let mut command = Command::new(wireyard());
+    command.current_dir(wireyard_tests::workspace_root()).stdin(Stdio::piped());
+    command.args(["replay", "programs/parse_all", "--in", "1=-"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&bytes).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !catches_term(child.id()) {
+        assert!(Instant::now() < end, "no signal is caught");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let ended = Ended::of(&child.wait_with_output().unwrap());
+    ended.expect(2, &["ended by a signal"]);
+    assert_eq!(ended.err.matches("ended by a signal").count(), 1, "{}", ended.err);
+    drop(input);
 }
 
 /// The meaning of a private link type is in switch.yaml: the command has no option for it.

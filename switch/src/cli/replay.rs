@@ -39,7 +39,7 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
     let numbers: Vec<PortNumber> = specs.iter().map(|(number, _)| *number).collect();
     loaded.set_queues(&mut core, &numbers)?;
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
-    replay::open(&mut core, specs)?.iter().for_each(|note| say(note));
+    replay::open(&mut core, specs, &signals.stop())?.iter().for_each(|note| say(note));
     let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
     let statistics = core.statistics();
     counters::show(&core, &statistics, args.entry_counters, args.json);

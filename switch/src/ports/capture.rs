@@ -2,7 +2,10 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::packet::PacketMemory;
@@ -19,8 +22,10 @@ use crate::pcap::{
     PcapReader, Record, Timestamp, erf, link_type_name,
 };
 use output::Output;
+use waiting::Waiting;
 
 mod output;
+mod waiting;
 
 type Source = Box<dyn Read + Send>;
 
@@ -168,22 +173,28 @@ impl CapturePort {
     /// # Errors
     /// A file that cannot be opened or read as a capture, or an unsupported link type.
     pub fn open(spec: &PortSpec) -> Result<CapturePort, PortError> {
-        CapturePort::open_as(spec, None)
+        CapturePort::open_as(spec, None, None)
     }
 
     /// Like [`CapturePort::open`], for the port with this number: from a capture of a switch it takes the records
-    /// received by the port of that number if there are any, or else those received by any port.
+    /// received by the port of that number if there are any, or else those received by any port. When `stop` is set, an
+    /// input that has to be waited for is at its end.
     ///
     /// # Errors
     /// As [`CapturePort::open`].
-    pub fn open_as(spec: &PortSpec, as_port: Option<PortNumber>) -> Result<CapturePort, PortError> {
+    pub fn open_as(
+        spec: &PortSpec,
+        as_port: Option<PortNumber>,
+        stop: Option<Arc<AtomicBool>>,
+    ) -> Result<CapturePort, PortError> {
         let name = spec.to_string();
-        let input = match &spec.input {
-            None => None,
-            Some(path) if path.as_os_str() == "-" => Some(Box::new(std::io::stdin()) as Source),
-            Some(path) => Some(Box::new(open_file(&name, path)?) as Source),
+        let file = spec.input.as_deref().map(|path| open_file(&name, path)).transpose()?;
+        let source = |file| match stop {
+            Some(stop) => Box::new(Waiting { file, stop }) as Source,
+            None => Box::new(file) as Source,
         };
-        let input = input
+        let input = file
+            .map(source)
             .map(PcapReader::new)
             .transpose()
             .map_err(|source| PortError::Capture { port: name.clone(), source })?;
@@ -487,7 +498,11 @@ fn is_recorded((path, port): (&Path, PortNumber)) -> Option<bool> {
 }
 
 fn open_file(port: &str, path: &Path) -> Result<File, PortError> {
-    File::open(path).map_err(|source| PortError::Io {
+    let opened = match path.as_os_str() == "-" {
+        true => std::io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        false => File::open(path),
+    };
+    opened.map_err(|source| PortError::Io {
         port: port.to_owned(),
         doing: "open the capture file",
         source,

@@ -90,7 +90,8 @@ fn a_port_takes_its_own_records_of_a_switch() {
     drop(writer);
     // Without a port of that number, those of all.
     for (port, expected) in [(1, vec![1]), (2, vec![2]), (3, vec![1, 2])] {
-        let mut port = CapturePort::open_as(&spec(&input, None), Some(PortNumber(port))).unwrap();
+        let mut port =
+            CapturePort::open_as(&spec(&input, None), Some(PortNumber(port)), None).unwrap();
         let (mut mem, mut frames) = (memory(), Vec::new());
         port.rx_burst(&mut mem, Time::ZERO, &mut frames, 9).unwrap();
         let first = |frame: &RxFrame| mem.frame(&frame.buf, frame.data_off, frame.len)[0];
@@ -179,7 +180,8 @@ fn link_types_are_known_or_refused_by_name() {
     assert!(error.contains("LINUX_SLL"), "{error}");
     write(&input, PcapHeader::new(150), &[]);
     for (as_port, gives) in [(None, "link=..."), (Some(PortNumber(3)), "`link` of port 3")] {
-        let error = CapturePort::open_as(&spec(&input, None), as_port).err().unwrap().to_string();
+        let error =
+            CapturePort::open_as(&spec(&input, None), as_port, None).err().unwrap().to_string();
         assert!(error.contains("150 is private") && error.contains(gives), "{error}");
     }
     let missing = CapturePort::open(&spec(&dir.path().join("no"), None)).err().unwrap().to_string();

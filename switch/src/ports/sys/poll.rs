@@ -78,6 +78,19 @@ pub fn wait(fds: &[RawFd], timeout: Duration) -> io::Result<()> {
     }
 }
 
+/// Waits until a descriptor is readable, a signal arrives, or the time is over. True if it can be read at once.
+///
+/// # Errors
+/// The kernel has no memory.
+pub fn is_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    let mut list = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    match poll(&mut list, Timespec::try_from(timeout).ok().as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Makes the kernel wake this thread when a sleep is over, not up to 50 us later to save power. False if that failed.
 pub fn wake_in_time() -> bool {
     rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN)).is_ok()
