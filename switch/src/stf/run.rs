@@ -275,8 +275,11 @@ impl Script {
             }
             Statement::NoPacket => {}
             Statement::Wait(span) => {
+                let ends = self.now.as_ps().checked_add(span.as_ps()).map(Time::from_ps);
+                let ends = ends
+                    .ok_or_else(|| "wait: all waits of a script are at most 213 days".to_owned())?;
                 self.compare()?;
-                self.now += *span;
+                self.now = ends;
                 self.sandbox.run_until(self.now, None);
                 self.sandbox.core.age(self.now);
                 self.collect();

@@ -40,12 +40,15 @@ impl Script {
             Statement::Remove(entry) => self.remove(entry),
             Statement::RemoveAll => self.remove_all(),
             Statement::RegisterReset(name) => self.reset_register(name),
-            Statement::RegisterRead(name, _) => self.register_named(name).map(|_| ()),
-            Statement::MeterRead(name, _) => {
-                match self.program.meters.iter().any(|meter| meter.name == *name) {
-                    true => Ok(()),
-                    false => Err(format!("there is no meter `{name}`").into()),
-                }
+            Statement::RegisterRead(name, index) => {
+                let size = self.program.registers[self.register_named(name)?].size;
+                Ok(is_inside(name, *index, size)?)
+            }
+            Statement::MeterRead(name, index) => {
+                let mut meters = self.program.meters.iter();
+                let meter = meters.find(|meter| meter.name == *name);
+                let meter = meter.ok_or_else(|| format!("there is no meter `{name}`"))?;
+                Ok(is_inside(name, *index, meter.size)?)
             }
             Statement::MirrorRead(id) => match self.sandbox.core.replication.get().session(*id) {
                 Some(_) => Ok(()),
@@ -56,6 +59,9 @@ impl Script {
                 self.publish_group(*id)
             }
             Statement::NodeCreate(instance, ports) => {
+                for port in ports.iter().filter(|port| port.0 != CPU_PORT) {
+                    self.known_port(TestPort::Port(*port), "mc_node_create")?;
+                }
                 self.nodes.push((*instance, ports.clone()));
                 Ok(())
             }
@@ -182,6 +188,14 @@ impl Script {
         let group = Group { members: Members::List(members), prune_ingress };
         let changed = self.sandbox.core.replication.change(|all| all.set_group(id, group));
         Ok(changed.map_err(|error| error.to_string())?)
+    }
+}
+
+/// Checks that an array of this name has an entry of this index.
+fn is_inside(name: &str, index: u64, size: u32) -> Result<(), String> {
+    match index < u64::from(size) {
+        true => Ok(()),
+        false => Err(format!("{name} has {size} entries, not one of index {index}")),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Query statements: counters, drops, punts, registers, entries.
 
 use wireyard_pipeline::ids::RegisterId;
+use wireyard_pipeline::p4info::ends_in;
 use wireyard_tables::Update;
 
 use super::change::refused;
 use super::{Script, Stop};
 use crate::stf::entry::did_you_mean;
-use crate::stf::script::{Comparison, CounterName, Statement};
+use crate::stf::script::{Comparison, CounterName, EntryText, Statement};
 
 impl Script {
     pub(super) fn check(&mut self, statement: &Statement) -> Result<(), Stop> {
@@ -67,6 +68,7 @@ impl Script {
                     .ok_or(format!("counter `{name}` counts at 0 to {last}, not at {index}"))?
             }
             CounterName::Direct(entry) => {
+                self.is_no_array(entry)?;
                 let resolved = self.one_entry(entry)?;
                 let Some(Update::Insert(table, wanted)) = resolved.updates.first() else {
                     return Err(format!("{} has no such entry", entry.table).into());
@@ -81,6 +83,19 @@ impl Script {
             }
         };
         Ok(if bytes { count.bytes } else { count.packets })
+    }
+
+    /// An array of counters without an index reads like the counter of an entry.
+    fn is_no_array(&self, entry: &EntryText) -> Result<(), String> {
+        let name = &entry.table;
+        let mut tables = self.program.tables.iter();
+        let mut arrays = self.program.counters.iter();
+        if tables.any(|table| table.name == *name) || !arrays.any(|c| ends_in(&c.name, name)) {
+            return Ok(());
+        }
+        Err(format!(
+            "counter `{name}` is an array: write an index, as in `check_counter {name}(0)`"
+        ))
     }
 
     fn parser_errors(&self, name: &str) -> Result<u64, Stop> {
