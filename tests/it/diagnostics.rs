@@ -111,6 +111,28 @@ fn a_script_says_what_is_wrong_in_words_of_the_script() {
     }
 }
 
+/// The parser of a frame that differs begins with the link type of its port.
+#[test]
+fn a_byte_that_differs_has_the_name_of_its_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "pipeline: example
+headers: { e: { fields: { kind: 8 } }, i: { fields: { lane: 8 } } }
+parser:
+  start: { select: std.ingress_link, cases: { link.infiniband: ib }, default: eth }
+  eth: { extract: e }
+  ib: { extract: i }
+deparser: { emit: [e, i] }
+ingress: [ std.egress_port = 2 ]
+";
+    write(folder.path(), "program.yaml", program);
+    for (links, name) in [("", "e.kind"), ("link 1 infiniband\nlink 2 infiniband\n", "i.lane")] {
+        let script = format!("{links}packet 1 0102\nexpect 2 0202\n");
+        let ended = run(&["test", &write(folder.path(), "t.stf", &script), "--engine", "interp"]);
+        let says = format!("byte 0 is {name}\n");
+        assert!(ended.status == Some(1) && ended.out.contains(&says), "{}", ended.out);
+    }
+}
+
 /// A script counts, removes and adds again what the program declares, in a table that is full of it too.
 #[test]
 fn a_script_names_entries_of_the_program() {

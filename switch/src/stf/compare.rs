@@ -13,12 +13,18 @@ const NAMES_MAX: usize = 4;
 /// Most rows of 16 bytes that are shown.
 const ROWS_MAX: usize = 64;
 
-/// The rows that differ from the expected ones, the differing bytes marked, and the field of the first byte of each.
-pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]) -> String {
+/// The rows that differ from the expected ones, the differing bytes marked, and the field of the first byte of each, as
+/// the parser reads a frame of this link (`std.ingress_link`).
+pub(super) fn difference(
+    program: &Program,
+    pattern: &PatternBytes,
+    frame: &[u8],
+    link: u8,
+) -> String {
     let mut out = String::new();
     let mut differing = 0;
     let mut decoder = Decoder::of_parser(program).ok();
-    let parsed = decoder.as_mut().and_then(|decoder| decoder.parse(frame, 0));
+    let parsed = decoder.as_mut().and_then(|decoder| decoder.parse(frame, link));
     let rows = pattern.bytes.len().max(frame.len()).div_ceil(16);
     for row in 0..rows {
         let places = row * 16..row * 16 + 16;

@@ -166,6 +166,8 @@ struct Script {
     drops_before: BTreeMap<String, u64>,
     /// By line of the packet, if they are requested.
     traces: Option<Vec<(usize, String)>>,
+    /// The link types of ports that are not Ethernet.
+    links: BTreeMap<PortNumber, LinkType>,
     nodes: Vec<(u16, Vec<PortNumber>)>,
     groups: BTreeMap<u16, (bool, Vec<Member>)>,
 }
@@ -241,6 +243,7 @@ impl Script {
             punted: Vec::new(),
             drops_before: BTreeMap::new(),
             traces: traced.then(Vec::new),
+            links,
             nodes: Vec::new(),
             groups: BTreeMap::new(),
         })
@@ -364,7 +367,13 @@ impl Script {
             if !pattern.matches(&frame) {
                 self.line = line;
                 let what = format!("the packet on {} differs", show(port));
-                let report = format!("{what}\n{}", difference(&self.program, &pattern, &frame));
+                let link = match port {
+                    TestPort::Port(port) => self.links.get(&port).copied(),
+                    TestPort::Cpu => None,
+                };
+                let link = link.unwrap_or(LinkType::Ethernet) as u8;
+                let bytes = difference(&self.program, &pattern, &frame, link);
+                let report = format!("{what}\n{bytes}");
                 return Err(self.failed(report, Some(cause)));
             }
         }
