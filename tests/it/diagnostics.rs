@@ -111,6 +111,18 @@ fn a_script_says_what_is_wrong_in_words_of_the_script() {
     }
 }
 
+/// A link to a folder above would never end.
+#[test]
+fn scripts_behind_a_link_in_a_circle_are_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "program.yaml", PROGRAM);
+    write(folder.path(), "t.stf", "check_drops tx_full == 0\n");
+    std::os::unix::fs::symlink(".", folder.path().join("again")).unwrap();
+    let ended = run(&["test", folder.path().to_str().unwrap(), "--engine", "interp"]);
+    ended.expect(0, &[]);
+    assert!(ended.out.contains("1 passed, 0 failed"), "{}", ended.out);
+}
+
 /// The parser of a frame that differs begins with the link type of its port.
 #[test]
 fn a_byte_that_differs_has_the_name_of_its_link() {

@@ -96,7 +96,8 @@ fn not_there(path: &Path) -> String {
     format!("{}: there is no such script or folder{near}", shown(path))
 }
 
-/// A script, or every script below a folder, in the order of their names, or those of a program inside the binary.
+/// A script, or every script below a folder, in the order of their names, or those of a program inside the binary. Links
+/// to folders below it are not followed: they may lead in a circle.
 fn collect(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<(), String> {
     let inside = library::program_path(path);
     if inside != path {
@@ -120,14 +121,14 @@ fn collect(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<(), String> {
     }
     let mut entries = std::fs::read_dir(path)
         .map_err(failed)?
-        .map(|entry| entry.map(|e| e.path()))
+        .map(|entry| entry.and_then(|entry| Ok((entry.path(), entry.file_type()?))))
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;
-    entries.sort();
-    for entry in entries {
-        if entry.is_dir() {
+    entries.sort_by(|one, other| one.0.cmp(&other.0));
+    for (entry, kind) in entries {
+        if kind.is_dir() {
             collect(&entry, scripts)?;
-        } else if entry.extension().is_some_and(|e| e == "stf") {
+        } else if entry.extension().is_some_and(|e| e == "stf") && !entry.is_dir() {
             scripts.push(entry);
         }
     }
