@@ -92,6 +92,6 @@ impl Decoded<'_> {
 /// Seconds with six digits behind the point.
 pub(super) fn seconds(ns: i128) -> String {
     let us = ns.unsigned_abs() / 1000;
-    let sign = if ns < 0 { "-" } else { "" };
+    let sign = if ns < 0 && us > 0 { "-" } else { "" };
     format!("{sign}{}.{:06}", us / 1_000_000, us % 1_000_000)
 }

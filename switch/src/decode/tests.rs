@@ -97,6 +97,32 @@ fn a_frame_cut_by_the_capture_is_read_up_to_the_cut() {
 }
 
 #[test]
+fn an_array_is_shown_up_to_its_last_value() {
+    let mut dissector = Dissector::new(None).unwrap();
+    for (last, shown) in [
+        ("00070008", ": 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8\n"),
+        ("00070000", ": 0x1 0x2 0x3 0x4 0x5 0x6 0x7, the rest 0\n"),
+    ] {
+        let packet = format!(
+            "0180c200000102000000000188080101{}{last}{}",
+            "00ff000100020003000400050006",
+            "00".repeat(26)
+        );
+        let packet = bytes(&packet);
+        let decoded = dissector.decode(frame(&packet)).unwrap();
+        let tree = decoded.tree(Place::default());
+        assert!(tree.contains(shown), "{tree}");
+    }
+}
+
+#[test]
+fn a_time_just_before_the_first_packet_is_0() {
+    assert_eq!(super::line::seconds(-1), "0.000000");
+    assert_eq!(super::line::seconds(-1_500), "-0.000001");
+    assert_eq!(super::line::seconds(1_500_000_000), "1.500000");
+}
+
+#[test]
 fn a_filter_picks() {
     let cnp = bytes(CNP);
     for (filter, wanted) in [

@@ -75,12 +75,14 @@ impl Decoded<'_> {
                 shown
             }
             Value::List(values) => {
+                let count = values.len();
                 let used = values.iter().rposition(|value| *value != 0).map_or(0, |at| at + 1);
                 let values: Vec<String> =
                     values.iter().take(used).map(|value| format!("{value:#x}")).collect();
-                match values.is_empty() {
-                    true => "all 0".into(),
-                    false => format!("{}, the rest 0", values.join(" ")),
+                match count - used {
+                    0 => values.join(" "),
+                    _ if used == 0 => "all 0".into(),
+                    _ => format!("{}, the rest 0", values.join(" ")),
                 }
             }
             Value::Bytes(found) => bytes(found),
