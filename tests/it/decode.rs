@@ -94,6 +94,10 @@ fn the_sums_of_crcs() {
     assert_eq!((&last["whole_file"], &last["sums"]["packets"]), (&true.into(), &3.into()));
     let crc = serde_json::json!([{ "name": "icrc_rocev2", "ok": 1, "bad": 1 }]);
     assert_eq!(last["sums"]["crcs"], crc);
+    let ended = decode(&path, &["--verify-crc", "--json", "--frame", "1"]);
+    ended.expect(0, &[]);
+    let last: Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["whole_file"], &last["sums"]["packets"]), (&false.into(), &1.into()));
 }
 
 /// A RoCEv2 SEND from its IP header on, with a right ICRC.

@@ -46,7 +46,8 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
         skipped: BTreeMap::new(),
     };
     let read = job.file(&args.file);
-    let written = job.finish(read.is_ok());
+    // With --frame it was read up to that one.
+    let written = job.finish(read.is_ok() && args.frame.is_none());
     match (read, written) {
         (Err(End::Wrong(message)), _) => {
             complain(&format!("{}: {message}", shown(&args.file)));
