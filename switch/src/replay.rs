@@ -166,8 +166,11 @@ fn run_to_the_end(
             return Some(failure.unwrap_or(ReplayError::Stopped(core.queued())));
         }
         for message in core.take_messages() {
-            report(message.text.clone());
-            failure.get_or_insert(ReplayError::Failed(message.text));
+            // The first one is returned, and reported by the caller.
+            match failure {
+                None => failure = Some(ReplayError::Failed(message.text)),
+                Some(_) => report(message.text),
+            }
         }
         if progress.received > 0 {
             continue;

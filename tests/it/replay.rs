@@ -242,6 +242,7 @@ fn a_capture_cut_short_ends_at_the_damage() {
         std::fs::write(&cut, &bytes[..bytes.len() - missing]).unwrap();
         let ended = replay(&cut, &out);
         ended.expect(2, &["b.pcap", "offset 176"]);
+        assert_eq!(ended.err.matches("offset 176").count(), 1, "{}", ended.err);
         assert_eq!(capture::read(&out).unwrap().records.len(), 2, "{missing} bytes are missing");
         assert_eq!(unbalanced(&ended, 2), None);
     }
