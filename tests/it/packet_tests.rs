@@ -88,3 +88,16 @@ fn trailers_and_pads_that_were_not_received_are_made() {
         run(&["test", &script, "--every-level"]).expect(0, &[]);
     }
 }
+
+/// A program that does not compile is no program at any level.
+#[test]
+fn an_error_of_the_program_is_printed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("program.yaml"), "pipeline: p\ningress: [ std.no = 1 ]\n")
+        .unwrap();
+    fs::write(folder.path().join("t.stf"), "packet 1 00\nexpect_drop no_decision\n").unwrap();
+    let ended = run(&["test", "--every-level", folder.path().to_str().unwrap()]);
+    assert_eq!(ended.status, Some(2), "{}{}", ended.out, ended.err);
+    assert_eq!(ended.out.matches("E0104").count(), 1, "{}", ended.out);
+    assert!(ended.out.ends_with("0 passed, 1 failed\n"), "{}", ended.out);
+}

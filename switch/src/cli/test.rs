@@ -39,7 +39,7 @@ pub(super) fn run(args: &TestArgs) -> Status {
     let (mut passed, mut failed) = (0, 0);
     let mut rows = Vec::new();
     for script in &scripts {
-        for (engine, level) in &ways {
+        for (at, (engine, level)) in ways.iter().enumerate() {
             let outcome = run_file_at(script, *engine, *level, &place);
             let name = format!("{} [{} at level {level}]", shown(script), engine.name());
             let text = match &outcome {
@@ -55,6 +55,7 @@ pub(super) fn run(args: &TestArgs) -> Status {
                 Outcome::Malformed(message) => {
                     failed += 1;
                     worst = Status::Wrong;
+                    let name = if at == 0 { shown(script).into_owned() } else { name };
                     format!("ERROR {name}\n{message}\n")
                 }
             };
@@ -65,6 +66,10 @@ pub(super) fn run(args: &TestArgs) -> Status {
                 }));
             } else {
                 print(&text);
+            }
+            // What cannot be read is the same for every engine and level.
+            if matches!(outcome, Outcome::Malformed(_)) {
+                break;
             }
         }
     }
