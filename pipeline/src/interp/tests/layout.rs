@@ -338,3 +338,52 @@ fn a_variable_header_is_found_again() {
     let after = rig.ingress(&bytes);
     assert_eq!(u32::from(after.meta.parser_error), BuiltinError::HeaderLength.id().0);
 }
+
+/// A header of two bytes, a body, a pad up to four bytes, a trailer of two; the parser does this after the header.
+fn filled(parse: impl FnOnce(&mut Build, InstanceId) -> Vec<ParserOp>) -> Rig {
+    let mut build = Build::new();
+    let header = build.header("h", &[("a", 16)]);
+    let tail = build.header("tail", &[("c", 16)]);
+    let mut ops = vec![ParserOp::Extract(header)];
+    ops.extend(parse(&mut build, tail));
+    build.accept(ops);
+    build.emit(&[header]);
+    let (three, four) = (build.num(3, 32), build.num(4, 32));
+    let length = build.std(StdField::EmitLength);
+    let odd = build.bin(BinOp::And, length, three);
+    let rest = build.bin(BinOp::Sub, four, odd);
+    let bytes = build.bin(BinOp::And, rest, three);
+    build.program.deparser.after =
+        vec![AfterBody::Pad { bytes, fill: 0xee, when: None }, AfterBody::Header(tail)];
+    build.program.deparser.strip_slack = true;
+    let port = build.set_std(StdField::EgressPort, 2);
+    build.ingress(vec![port]);
+    build.rig()
+}
+
+fn through(rig: &mut Rig, bytes: &[u8]) -> Vec<u8> {
+    let after = rig.ingress(bytes);
+    assert_eq!(after.meta.parser_error, 0);
+    let after = rig.egress(after);
+    let out = rig.bytes(&after);
+    rig.free(after);
+    out
+}
+
+#[test]
+fn bytes_of_a_trailer_are_no_pad() {
+    let mut rig = filled(|build, tail| {
+        let (length, two) = (build.std(StdField::PacketLength), build.num(2, 32));
+        let at = build.bin(BinOp::Sub, length, two);
+        vec![ParserOp::ExtractAt(tail, at), ParserOp::BodyEnd(at)]
+    });
+    assert_eq!(through(&mut rig, &[0, 1, 2, 0xaa, 0xbb]), [0, 1, 2, 0xee, 0xaa, 0xbb]);
+    assert_eq!(through(&mut rig, &[0, 1, 2, 3, 0xaa, 0xbb]), [0, 1, 2, 3, 0xaa, 0xbb]);
+}
+
+#[test]
+fn a_trailer_that_the_parser_makes_valid_is_not_in_the_packet() {
+    let mut rig = filled(|_, tail| vec![ParserOp::SetValid(tail)]);
+    assert_eq!(through(&mut rig, &[0, 1, 2, 3]), [0, 1, 2, 3, 0, 0]);
+    assert_eq!(through(&mut rig, &[0, 1, 2, 3, 4, 5, 6]), [0, 1, 2, 3, 4, 5, 6, 0xee, 0, 0]);
+}
