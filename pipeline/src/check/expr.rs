@@ -5,6 +5,7 @@
 //! value `Poison`: it was reported once and causes no further errors.
 
 mod adapt;
+pub(crate) mod bytes;
 mod call;
 pub(crate) mod path;
 
@@ -287,26 +288,6 @@ impl Cx<'_> {
                 }
             }
         }
-    }
-
-    /// `a == b` for fields that have bytes and no value.
-    fn compare_bytes(
-        &mut self,
-        op: BinOp,
-        left: &AstExpr,
-        right: &AstExpr,
-        span: SourceSpan,
-    ) -> Option<Val> {
-        let (Ast::Path(a), Ast::Path(b)) = (&left.value, &right.value) else { return None };
-        if !matches!(op, BinOp::Eq | BinOp::Ne) {
-            return None;
-        }
-        let (a, b) = (self.bytes_field(a)?, self.bytes_field(b)?);
-        let same = self.node(ExprKind::SameBytes(a, b), 1, span);
-        Some(Val::Typed(match op {
-            BinOp::Eq => same,
-            _ => self.node(ExprKind::Unary(UnOp::Not, same), 1, span),
-        }))
     }
 
     fn compare(&mut self, op: BinOp, left: &AstExpr, right: &AstExpr, span: SourceSpan) -> Val {

@@ -3,6 +3,7 @@
 use super::Val;
 use crate::ast::{Ast, AstExpr, Name};
 use crate::check::cx::{Cx, Place};
+use crate::check::expr::bytes::BytesField;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::{ExprKind, HashAlgorithm, SourceSpan};
@@ -72,7 +73,20 @@ impl Cx<'_> {
                 Some(name) if name.value == "body" && self.scope.symbol("body").is_none() => {
                     Some(ExprKind::Body)
                 }
-                _ => self.bytes_field(path).map(|(id, field)| ExprKind::Bytes(id, field)),
+                _ => match self.bytes_field(path, operand.span) {
+                    None => None,
+                    Some(Ok(BytesField::One(id, field))) => Some(ExprKind::Bytes(id, field)),
+                    Some(Ok(BytesField::Absent)) => Some(ExprKind::Const(0)),
+                    Some(Ok(BytesField::Element(..))) => {
+                        let text =
+                            "a field without a value is hashed from an element with a known number";
+                        self.report
+                            .error(codes::WRONG_KIND, operand.span, text)
+                            .help("copy the element to a header first, and hash the field of that");
+                        return None;
+                    }
+                    Some(Err(())) => return None,
+                },
             };
             if let Some(kind) = kind {
                 return Some(self.node(kind, 8, operand.span));

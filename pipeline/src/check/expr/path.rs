@@ -6,7 +6,7 @@
 mod element;
 
 use super::Val;
-use crate::ast::{Ast, AstExpr, Name, Path, PathPart};
+use crate::ast::{AstExpr, Name, Path, PathPart};
 use crate::check::cx::{Binding, Cx, InstanceRef, Place as Where};
 use crate::check::int::Int;
 use crate::check::scope::Symbol;
@@ -412,31 +412,6 @@ impl Cx<'_> {
                 None
             }
         }
-    }
-
-    /// A field that has bytes and no value: a variable part, or more than 128 bits. `None`, and nothing reported, for
-    /// all else.
-    pub(crate) fn bytes_field(&mut self, path: &Path) -> Option<(InstanceId, FieldId)> {
-        let (PathPart::Name(first), rest) = path.parts.split_first()? else { return None };
-        let bound = self.env.bound(&first.value).to_string();
-        if self.env.local(&first.value).is_some() {
-            return None;
-        }
-        let Some(Symbol::Instance(index)) = self.scope.symbol(&bound) else { return None };
-        let (instance, name) = match (self.instance_ref(index)?, rest) {
-            (InstanceRef::One(id), [PathPart::Name(name)]) => (id, name),
-            (InstanceRef::Stack(id), [PathPart::Index(at), PathPart::Name(name)]) => {
-                let Ast::Number { value, .. } = at.value else { return None };
-                let stack = self.ir.stacks.get(id)?;
-                let at = u32::try_from(value).ok().filter(|at| *at < stack.len)?;
-                (InstanceId(stack.first.0 + at), name)
-            }
-            _ => return None,
-        };
-        let header = self.ir.headers.get(self.ir.instances.get(instance)?.header)?;
-        let (field, known) = header.fields.entries().find(|(_, f)| f.name == name.value)?;
-        matches!(known.layout, FieldLayout::Variable { .. } | FieldLayout::Opaque { .. })
-            .then_some((instance, field))
     }
 
     fn register_path(

@@ -44,8 +44,9 @@ impl Cx<'_> {
         value: &AstExpr,
         span: SourceSpan,
     ) {
-        if let (None, Some(to)) = (slice, self.bytes_field(&path.value))
+        if slice.is_none()
             && self.env.place != Place::Parser
+            && let Some(to) = self.bytes_field(&path.value, path.span)
         {
             return self.copy_bytes(flow, to, value, span);
         }

@@ -92,7 +92,10 @@ impl Cx<'_> {
     }
 
     /// The number of an element: a constant, or an expression of 32 bits.
-    fn element_number(&mut self, index: &AstExpr) -> Option<Result<u32, ExprId>> {
+    pub(in crate::check::expr) fn element_number(
+        &mut self,
+        index: &AstExpr,
+    ) -> Option<Result<u32, ExprId>> {
         let at = self.offset(index)?;
         let known = crate::ir::eval::constant(&self.ir.exprs, at);
         Some(known.and_then(|value| u32::try_from(value).ok()).ok_or(at))
@@ -132,18 +135,30 @@ impl Cx<'_> {
         read: &dyn Fn(InstanceId) -> ExprKind,
         span: SourceSpan,
     ) -> ExprId {
+        self.each_of_element(stack, index, bits, span, &mut |cx, id| cx.node(read(id), bits, span))
+    }
+
+    /// The same of what is computed for each element.
+    pub(in crate::check::expr) fn each_of_element(
+        &mut self,
+        stack: StackId,
+        index: ExprId,
+        bits: u32,
+        span: SourceSpan,
+        compute: &mut dyn FnMut(&mut Self, InstanceId) -> ExprId,
+    ) -> ExprId {
         let mut value = self.constant(0, bits, span);
         for (at, id) in self.elements(stack).into_iter().enumerate().rev() {
             let at = self.constant(at as u128, 32, span);
             let this = self.node(ExprKind::Binary(BinOp::Eq, index, at), 1, span);
-            let read = self.node(read(id), bits, span);
-            value = self.node(ExprKind::Mux(this, read, value), bits, span);
+            let of_this = compute(self, id);
+            value = self.node(ExprKind::Mux(this, of_this, value), bits, span);
         }
         value
     }
 
     /// Warns that a header is never valid, in the program's own file and unless the code around tests its validity.
-    pub(super) fn warn_absent(&mut self, name: &str, rest: &[PathPart], span: SourceSpan) {
+    pub(crate) fn warn_absent(&mut self, name: &str, rest: &[PathPart], span: SourceSpan) {
         let asks = matches!(rest.last(), Some(PathPart::Name(last)) if last.value == "valid");
         let guarded = self.guards.iter().any(|known| known == name);
         if span.file == FileId(0) && !asks && !guarded {

@@ -2,6 +2,7 @@
 
 use crate::ast::*;
 use crate::check::cx::{Cx, Place};
+use crate::check::expr::bytes::BytesField;
 use crate::check::expr::path::Target;
 use crate::check::flow::Flow;
 use crate::diag::codes;
@@ -13,14 +14,52 @@ impl Cx<'_> {
     pub(super) fn copy_bytes(
         &mut self,
         flow: &mut Flow,
-        to: (InstanceId, FieldId),
+        to: Result<BytesField, ()>,
         value: &AstExpr,
         span: SourceSpan,
     ) {
         let from = match &value.value {
-            Ast::Path(path) => self.bytes_field(path),
+            Ast::Path(path) => self.bytes_field(path, value.span),
             _ => None,
         };
+        let (Ok(to), Ok(from)) = (to, from.transpose()) else { return };
+        let Some(from) = from else { return self.different_lengths(value.span) };
+        self.copy_bytes_between(flow, to, from, (value.span, span));
+    }
+
+    /// The same for each element that may be meant. What a header has that is never valid is neither written nor read.
+    fn copy_bytes_between(
+        &mut self,
+        flow: &mut Flow,
+        to: BytesField,
+        from: BytesField,
+        spans: (SourceSpan, SourceSpan),
+    ) {
+        match (to, from) {
+            (BytesField::Absent, _) | (_, BytesField::Absent) => {}
+            (BytesField::Element(stack, index, field), _) => {
+                self.each_element(flow, stack, index, spans.1, &mut |cx, flow, id| {
+                    cx.copy_bytes_between(flow, BytesField::One(id, field), from, spans);
+                });
+            }
+            (_, BytesField::Element(stack, index, field)) => {
+                self.each_element(flow, stack, index, spans.1, &mut |cx, flow, id| {
+                    cx.copy_bytes_between(flow, to, BytesField::One(id, field), spans);
+                });
+            }
+            (BytesField::One(to, field), BytesField::One(from, other)) => {
+                self.copy_bytes_of_one(flow, (to, field), (from, other), spans);
+            }
+        }
+    }
+
+    fn copy_bytes_of_one(
+        &mut self,
+        flow: &mut Flow,
+        to: (InstanceId, FieldId),
+        from: (InstanceId, FieldId),
+        (value, span): (SourceSpan, SourceSpan),
+    ) {
         let shape = |cx: &Self, (instance, field): (InstanceId, FieldId)| {
             let header = cx.ir.headers.get(cx.ir.instances.get(instance)?.header)?;
             Some(match header.fields.get(field)?.layout {
@@ -29,12 +68,9 @@ impl Cx<'_> {
                 _ => return None,
             })
         };
-        let Some(from) = from.filter(|from| shape(&*self, *from) == shape(&*self, to)) else {
-            let text = "this field is assigned from one of the same length only";
-            let help = "it is variable or over 128 bits: name a field of another header";
-            self.report.error(codes::WRONG_KIND, value.span, text).help(help);
-            return;
-        };
+        if shape(&*self, from) != shape(&*self, to) {
+            return self.different_lengths(value);
+        }
         let is_variable = shape(&*self, to).is_some_and(|(variable, _)| variable);
         let given = |id: InstanceId| self.given_lengths.contains_key(&id);
         if is_variable && !(given(to.0) && given(from.0)) {
@@ -44,6 +80,12 @@ impl Cx<'_> {
             return;
         }
         self.header_op(flow, Op::CopyBytes { to, from }, span);
+    }
+
+    fn different_lengths(&mut self, span: SourceSpan) {
+        let text = "this field is assigned from one of the same length only";
+        let help = "it is variable or over 128 bits: name a field of another header";
+        self.report.error(codes::WRONG_KIND, span, text).help(help);
     }
 
     pub(super) fn copy_header(
