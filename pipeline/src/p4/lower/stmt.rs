@@ -85,7 +85,12 @@ impl Lower<'_> {
                 self.assignment(target, *operator, value, span)
             }
             StmtKind::Call(call) => {
-                self.eval(call);
+                let value = self.eval(call);
+                // The packet may end in front of what it reads, which is an error of the parser.
+                if is_lookahead(call) {
+                    let ty = self.type_of(call);
+                    self.keep_all(&value, &ty);
+                }
             }
             StmtKind::If(condition, then, other) => {
                 self.conditional(condition, then, other.as_deref(), span)
@@ -522,4 +527,10 @@ fn grouped(cases: &[SwitchCase]) -> (Vec<(Vec<&Expr>, &Block)>, Option<&Block>) 
         }
     }
     (groups, None)
+}
+
+/// `packet.lookahead<T>()`.
+fn is_lookahead(call: &Expr) -> bool {
+    let ExprKind::Call { callee, .. } = &*call.kind else { return false };
+    matches!(&*callee.kind, ExprKind::Member(_, name) if &*name.value == "lookahead")
 }
