@@ -25,10 +25,20 @@ pub struct Origin {
     /// Instances and elements of stacks among which a counter selects the one to extract, so none is
     /// extracted twice.
     pub counted_elements: BTreeSet<String>,
+    /// Headers and stacks of the packet, and of the metadata beside it, by their paths in the source: `u.a`.
+    pub headers: BTreeMap<String, String>,
+    /// Those of variables.
+    pub variables: BTreeMap<String, String>,
     /// Counters, meters and registers of which an entry is used that they do not have.
     pub outside: BTreeSet<String>,
     /// Metadata with the mark that a packet enters ingress again.
     pub again_mark: Option<String>,
+}
+
+/// The name of a header, or of an element of a stack (`s[1]`), whose stack is in the map.
+fn called(names: &BTreeMap<String, String>, known: &str) -> Option<String> {
+    let (name, index) = known.split_at(known.find('[').unwrap_or(known.len()));
+    names.get(name).map(|name| format!("{name}{index}"))
 }
 
 /// Whether a name ends in another one, in whole parts.
@@ -37,6 +47,16 @@ pub fn ends_in(full: &str, end: &str) -> bool {
 }
 
 impl Origin {
+    /// What the source calls a header of the packet, or an element of a stack.
+    pub fn header(&self, known: &str) -> Option<String> {
+        called(&self.headers, known)
+    }
+
+    /// The same, and of a variable too.
+    pub fn any_header(&self, known: &str) -> Option<String> {
+        self.header(known).or_else(|| called(&self.variables, known))
+    }
+
     /// Whether the source has this name for what is called `known` in the program: the full one, or the end of it behind a `.`.
     pub fn is_called(&self, known: &str, name: &str) -> bool {
         let maps = [&self.tables, &self.actions, &self.objects, &self.digests, &self.value_sets];

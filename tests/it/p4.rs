@@ -251,6 +251,32 @@ fn p4_programs_pass_their_packet_tests() {
     assert!(failed.is_empty(), "{failed}");
 }
 
+/// The messages of one kind of warning about a program.
+fn warnings(text: &str, code: &str) -> Vec<String> {
+    let loader = Loader::in_memory([("m.p4", text)], &[]);
+    let parsed = parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
+    let compiled = compile(&parsed, &ExternRegistry::new()).expect("it is a program");
+    let found = compiled.warnings.iter().filter(|one| one.code.id == code);
+    found.map(|one| one.message.clone()).collect()
+}
+
+/// A header that is never valid has one warning, by its name in the source.
+#[test]
+fn headers_that_are_never_valid_are_named_as_in_the_source() {
+    let text = fs::read_to_string("data/p4/bytes.p4").expect("the program");
+    let mut found = warnings(&text, "W0102");
+    found.sort();
+    let mut once = found.clone();
+    once.dedup();
+    assert_eq!(found, once);
+    let of = |name: &str| format!("header `{name}` is never valid");
+    for name in ["absent", "unset.v"] {
+        assert!(found.contains(&of(name)), "{name}: {found:?}");
+    }
+    let known = ["absent", "none", "none[1]", "u.b", "u.v", "unset.v"].map(of);
+    assert!(found.iter().all(|one| known.contains(one)), "{found:?}");
+}
+
 /// Where the egress parser of PSA would find other headers than those of ingress, egress parses; else it goes on with what ingress left.
 #[test]
 fn psa_programs_parse_in_egress_where_that_finds_something_else() {

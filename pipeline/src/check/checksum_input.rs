@@ -168,12 +168,21 @@ impl Cx<'_> {
     }
 
     /// Warns of a header of the program's own file that is never made valid; not where states are missing, because of
-    /// an error.
+    /// an error. In P4 once, by the name of the source, and not of those that the source does not have.
     pub(crate) fn warn_never(&mut self, name: &str, span: SourceSpan) {
         if self.incomplete {
             return;
         }
-        let text = format!("header `{name}` is never valid");
+        let origin = self.ir.origin.clone();
+        let called = match &origin {
+            Some(origin) => origin.any_header(name),
+            None => Some(name.to_owned()),
+        };
+        let Some(called) = called else { return };
+        let text = format!("header `{called}` is never valid");
+        if origin.is_some() && self.report.iter().any(|one| one.message == text) {
+            return;
+        }
         self.report
             .warning(codes::NEVER_VALID, span, text)
             .note("no state extracts it and no statement makes it valid: it reads as 0");

@@ -56,7 +56,9 @@ impl Cx<'_> {
         found.retain(|(span, ..)| !valid.contains(span));
         for (span, instance, is_write) in found {
             let Some(instance) = self.ir.instances.get(instance) else { continue };
-            let name = &instance.name;
+            let origin = self.ir.origin.as_ref();
+            let called = origin.and_then(|origin| origin.any_header(&instance.name));
+            let name = called.as_ref().unwrap_or(&instance.name);
             let (text, note) = if is_write {
                 (format!("`{name}` cannot be valid here"), "assigning to it does nothing")
             } else {

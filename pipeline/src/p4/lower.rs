@@ -12,6 +12,7 @@ mod assign;
 mod brought;
 mod build;
 mod call;
+mod called;
 mod choice;
 mod control;
 mod emit;

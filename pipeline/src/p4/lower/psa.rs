@@ -65,15 +65,15 @@ impl Lower<'_> {
             self.is_needed(&Need::Recirculates).then(|| self.new_meta("recirculates", 1, span));
         let types = self.param_types(&ingress.parser);
         let beside = self.beside(&ingress, &egress)?;
-        let hdr = self.storage(types.get(1)?, "", span);
-        let meta = self.storage(types.get(2)?, "", span);
+        let hdr = self.packet_storage(types.get(1)?, span);
+        let meta = self.packet_storage(types.get(2)?, span);
         let input = self.ingress_input(types.get(3)?, span);
         let (resubmitted, recirculated) = (beside.resubmit.clone(), beside.recirculate.clone());
         let values = [Val::Packet, hdr.clone(), meta.clone(), input, resubmitted, recirculated];
         self.main_parser(&ingress.parser, &values, Vec::new());
 
         let egress_types = self.param_types(&egress.parser);
-        let egress_meta = self.storage(egress_types.get(2)?, "", span);
+        let egress_meta = self.packet_storage(egress_types.get(2)?, span);
         let seen = Seen { hdr: &hdr, headers: types.get(1)?, meta: &egress_meta };
         let reparsed = self.egress_parser(&egress.parser, &seen, &beside, flag.as_ref())?;
         let egress_hdr = reparsed.hdr.clone();

@@ -58,7 +58,7 @@ impl Lower<'_> {
         let parses_again = self.is_needed(&Need::ParsesInEgress);
         let hdr = match same_headers && !parses_again {
             true => seen.hdr.clone(),
-            false => self.storage(types.get(1)?, "", span),
+            false => self.packet_storage(types.get(1)?, span),
         };
         let input = self.egress_input(types.get(3)?, flag, span);
         let (normal, i2e, e2e) = (&beside.normal, &beside.clone_i2e, &beside.clone_e2e);
@@ -75,7 +75,7 @@ impl Lower<'_> {
         }
         if egress.iter().all(|(_, state)| is_empty(state)) {
             let hdr = match same_headers {
-                true => self.storage(types.get(1)?, "", span),
+                true => self.packet_storage(types.get(1)?, span),
                 false => hdr,
             };
             return Some(Reparsed { how: How::Nothing, hdr });

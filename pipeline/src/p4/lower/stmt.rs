@@ -124,7 +124,7 @@ impl Lower<'_> {
                     self.bind(decl.id, Val::Literal(Some(fields)));
                     return;
                 }
-                let place = self.storage(&ty, &decl.name.value, decl.name.span);
+                let place = self.variable(&ty, &decl.name.value, decl.name.span);
                 self.bind(decl.id, place.clone());
                 if let (Val::Scalar(place), Some(Val::Scalar(given))) = (&place, &given)
                     && let (Some(name), Some(value)) = (plain_meta(place), known(given))

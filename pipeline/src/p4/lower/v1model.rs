@@ -47,8 +47,8 @@ impl Lower<'_> {
         let types = self.param_types(&blocks[0]);
         let span = blocks[0].decl.name.span;
         self.span = span;
-        let hdr = self.storage(types.get(1)?, "", span);
-        let meta = self.storage(types.get(2)?, "", span);
+        let hdr = self.packet_storage(types.get(1)?, span);
+        let meta = self.packet_storage(types.get(2)?, span);
         self.declare_marks(span);
         let spec = self.new_meta("egress_spec", 9, span);
         let error = self.new_meta("checksum_error", 1, span);
