@@ -277,6 +277,22 @@ fn headers_that_are_never_valid_are_named_as_in_the_source() {
     assert!(found.iter().all(|one| known.contains(one)), "{found:?}");
 }
 
+/// A header that is a variable of the parser does not leave the packet when it is extracted again.
+#[test]
+fn variables_that_are_extracted_again_have_no_warning() {
+    let text = fs::read_to_string("data/p4/ahead_alone.p4").expect("the program");
+    let state = "state one { packet.lookahead<bit<8>>(); transition accept; }";
+    assert!(text.contains(state));
+    let again = |declared: &str, header: &str| {
+        let next = format!("transition select({header}.a) {{ 1: one; default: accept; }}");
+        let looped = format!("state one {{ {declared} packet.extract({header}); {next} }}");
+        warnings(&text.replace(state, &looped), "W0104")
+    };
+    assert_eq!(again("byte_t t;", "t"), Vec::<String>::new());
+    let lost = "header `failed` may be extracted already when this state is reached";
+    assert_eq!(again("", "hdr.failed"), [lost]);
+}
+
 /// Where the egress parser of PSA would find other headers than those of ingress, egress parses; else it goes on with what ingress left.
 #[test]
 fn psa_programs_parse_in_egress_where_that_finds_something_else() {

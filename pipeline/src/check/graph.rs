@@ -162,9 +162,15 @@ impl Cx<'_> {
         }
         let origin = self.ir.origin.clone();
         for (span, name) in found {
-            if origin.as_ref().is_some_and(|origin| origin.counted_elements.contains(&name)) {
-                continue;
-            }
+            let name = match &origin {
+                None => name,
+                Some(origin) if origin.counted_elements.contains(&name) => continue,
+                // A header of a variable is not in the packet, so nothing is lost.
+                Some(origin) => match origin.header(&name) {
+                    Some(name) => name,
+                    None => continue,
+                },
+            };
             let text =
                 format!("header `{name}` may be extracted already when this state is reached");
             self.report
