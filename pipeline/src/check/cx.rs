@@ -285,23 +285,10 @@ impl<'a> Cx<'a> {
         self.bind_argument(name, local, param.bits);
     }
 
-    /// The same for a local that has the value of the argument. P4 has names of parameters apart from those of headers.
+    /// The same for a local that has the value of the argument.
     pub(crate) fn bind_argument(&mut self, name: &Name, local: LocalId, bits: u32) {
-        if self.in_words_of(true, false) {
-            self.hides_header(name, "a parameter");
-        }
         let binding = if bits == 0 { Binding::Poison } else { Binding::Value(local, bits) };
         self.bind_local(name, binding);
-    }
-
-    /// Reports a local name that is a header: there is one space for both.
-    pub(crate) fn hides_header(&mut self, name: &Name, what: &str) -> bool {
-        let hides = matches!(self.scope.symbol(&name.value), Some(Symbol::Instance(_)));
-        if hides {
-            let text = format!("`{}` is a header; {what} of that name would hide it", name.value);
-            self.report.error(codes::TWICE, name.span, text);
-        }
-        hides
     }
 
     /// A new local of the current body.

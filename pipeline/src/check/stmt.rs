@@ -12,6 +12,7 @@ use super::cx::{Binding, Cx, Env, Place};
 use super::expr::Val;
 use super::flow::{BLOCKS_MAX, Flow, OPS_MAX};
 use super::names;
+use super::scope::Symbol;
 use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
@@ -374,9 +375,12 @@ impl Cx<'_> {
                 Val::Int(_) | Val::Open(_) => self.needs_width(name, value),
             },
         };
-        if !self.hides_header(name, "a local") {
-            self.bind_local(name, binding);
+        if let Some(Symbol::Instance(_)) = self.scope.symbol(&name.value) {
+            let text = format!("`{}` is a header; a local of that name would hide it", name.value);
+            self.report.error(codes::TWICE, name.span, text);
+            return;
         }
+        self.bind_local(name, binding);
     }
 
     fn needs_width(&mut self, name: &Name, value: &AstExpr) -> Binding {

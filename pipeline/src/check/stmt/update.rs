@@ -33,9 +33,6 @@ impl Cx<'_> {
         let first = self.cells_of(id, &alias.value);
         flow.op(Op::RegisterLoad { register: id, index, first, locked: true }, span);
         self.env.open();
-        if self.in_words_of(true, false) {
-            self.hides_header(alias, "an entry");
-        }
         self.bind_local(alias, Binding::Entry { register: at, first });
         self.env.in_update = true;
         self.statements(flow, body);

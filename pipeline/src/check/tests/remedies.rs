@@ -94,18 +94,6 @@ ingress: [ std.egress_port = 1, apply: count ]\n";
 }
 
 #[test]
-fn a_local_name_of_a_header_is_refused_wherever_it_is_declared() {
-    let text = "registers: { q: { struct: { a: 8, b: 8 }, size: 4 } }
-actions: { f: { params: { h: 8 }, do: [ g.a = h ] } }
-tables: { t: { key: { g.a: exact }, actions: [f], default: f(2) } }
-controls: { c: { params: { g: 8 }, do: [ h.a = g ] }, alone: { params: { h: 8 }, do: [ meta.x = bit<16>(h) ] } }
-ingress: [ std.egress_port = 1, apply: t, call: c(1), call: c(2), { update: \"q[0]\", as: h, do: [ h.a = 2 ] } ]\n";
-    let found = refused(text);
-    assert_eq!(found.matches("error[E0101]").count(), 4, "{found}");
-    assert_eq!(found.matches("would hide it").count(), 4, "{found}");
-}
-
-#[test]
 fn a_sub_parser_is_found_in_the_library_that_has_it() {
     let text = "pipeline: p
 include: [ethernet, ip]
