@@ -73,9 +73,9 @@ impl Decoded<'_> {
     /// Deviations of the packet.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Some(error) = self.parsed.error() {
-            notes.push(error.to_owned());
-        }
+        // What is behind the cut of a capture is missing there, and not in the packet.
+        let is_cut = |error: &&str| self.frame.missing() > 0 && *error == "packet_too_short";
+        notes.extend(self.parsed.error().filter(|error| !is_cut(error)).map(str::to_owned));
         for crc in self.parsed.crcs().filter(|crc| !crc.right) {
             notes.push(format!("{} bad", crc.name));
         }
