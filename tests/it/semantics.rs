@@ -309,10 +309,8 @@ ingress:
     else: [ std.egress_port = 3 ]
 ";
     let of = |ether_type: u16, payload: &[u8]| {
-        let mut bytes = frame(1, &[]);
-        bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
-        bytes.extend(payload);
-        bytes
+        let addresses = frame(1, &[])[..12].to_vec();
+        [addresses, ether_type.to_be_bytes().to_vec(), payload.to_vec()].concat()
     };
     let packets = [of(0x88b5, &[]), of(0x88b5, &[7]), of(0x88b6, &[7]), of(0x88b6, &[7, 8])];
     let left = outcome(program, "", &packets);
