@@ -312,10 +312,14 @@ ingress:
         let addresses = frame(1, &[])[..12].to_vec();
         [addresses, ether_type.to_be_bytes().to_vec(), payload.to_vec()].concat()
     };
-    let packets = [of(0x88b5, &[]), of(0x88b5, &[7]), of(0x88b6, &[7]), of(0x88b6, &[7, 8])];
-    let left = outcome(program, "", &packets);
-    let ports = [2, 3, 2, 3];
-    assert_eq!(left.sent, Vec::from_iter(ports.into_iter().zip(packets)));
+    let too_short = [of(0x88b5, &[]), of(0x88b6, &[7])];
+    let long_enough = [of(0x88b5, &[7]), of(0x88b6, &[7, 8])];
+    let left = outcome(program, "", &[too_short.clone(), long_enough.clone()].concat());
+    let expected = too_short
+        .map(|packet| (2, packet))
+        .into_iter()
+        .chain(long_enough.map(|packet| (3, packet)));
+    assert_eq!(left.sent, Vec::from_iter(expected));
 }
 
 /// The length of a variable part is that of the copy's bytes, whatever ingress made of the header.
