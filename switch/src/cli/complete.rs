@@ -58,6 +58,7 @@ pub(super) fn programs(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Scenarios: those inside the binary, and paths.
+#[cfg(feature = "lab")]
 pub(super) fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
     inside_or_path(&library::scenarios(), current)
 }
