@@ -1,5 +1,5 @@
-//! Publication: batches are seen whole, readers are never stopped, workers learn, programs are
-//! replaced, and a million entries load in linear time.
+//! Publication: batches are seen whole, readers are never stopped, workers learn, a program is
+//! replaced (`versions/adopt.rs`), and a million entries load in linear time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

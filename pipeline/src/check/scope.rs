@@ -102,9 +102,6 @@ pub(crate) struct Scope<'a> {
     pub(crate) is_full: bool,
 }
 
-/// The list of one kind of declarations.
-type ListOf<'a, T> = for<'s> fn(&'s mut Scope<'a>) -> &'s mut Vec<Item<'a, T>>;
-
 impl<'a> Scope<'a> {
     /// Collects the names of all units; the first declaration of a name counts.
     pub(crate) fn collect(units: &[&'a Unit], report: &mut Diagnostics) -> Scope<'a> {
@@ -170,50 +167,19 @@ impl<'a> Scope<'a> {
 
     /// What has a list of its kind and a name in the shared space.
     fn collect_lists(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
-        self.collect_list(unit, &decls.consts, (Symbol::Const, |all| &mut all.consts), report);
-        self.collect_list(unit, &decls.actions, (Symbol::Action, |all| &mut all.actions), report);
-        self.collect_list(unit, &decls.tables, (Symbol::Table, |all| &mut all.tables), report);
-        self.collect_list(
-            unit,
-            &decls.controls,
-            (Symbol::Control, |all| &mut all.controls),
-            report,
-        );
-        self.collect_list(
-            unit,
-            &decls.registers,
-            (Symbol::Register, |all| &mut all.registers),
-            report,
-        );
-        self.collect_list(
-            unit,
-            &decls.counters,
-            (Symbol::Counter, |all| &mut all.counters),
-            report,
-        );
-        self.collect_list(unit, &decls.meters, (Symbol::Meter, |all| &mut all.meters), report);
-        self.collect_list(unit, &decls.digests, (Symbol::Digest, |all| &mut all.digests), report);
-        self.collect_list(
-            unit,
-            &decls.value_sets,
-            (Symbol::ValueSet, |all| &mut all.value_sets),
-            report,
-        );
-    }
-
-    fn collect_list<T>(
-        &mut self,
-        unit: usize,
-        decls: &'a [(Name, T)],
-        (symbol, list): (fn(usize) -> Symbol, ListOf<'a, T>),
-        report: &mut Diagnostics,
-    ) {
-        for (name, decl) in decls {
-            let index = list(self).len();
-            if self.declare(name, symbol(index), report) {
-                list(self).push(Item { unit, name, decl });
-            }
+        macro_rules! collect {
+            ($($list:ident: $symbol:ident),* $(,)?) => {$(
+                for (name, decl) in &decls.$list {
+                    if self.declare(name, Symbol::$symbol(self.$list.len()), report) {
+                        self.$list.push(Item { unit, name, decl });
+                    }
+                }
+            )*};
         }
+        collect!(
+            consts: Const, actions: Action, tables: Table, controls: Control, registers: Register,
+            counters: Counter, meters: Meter, digests: Digest, value_sets: ValueSet,
+        );
     }
 
     fn collect_own_spaces(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {

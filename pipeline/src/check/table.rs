@@ -442,8 +442,7 @@ impl Cx<'_> {
         let most = Span::MAX.as_ns();
         if ns.value > most {
             let text = format!("{} is more than {most}", ns.value);
-            self.report.error(codes::DOES_NOT_FIT, ns.span, text);
-            return None;
+            return self.report.refuse(codes::DOES_NOT_FIT, ns.span, text);
         }
         (ns.value != 0).then(|| Span::from_ns(ns.value))
     }

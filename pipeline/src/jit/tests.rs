@@ -255,7 +255,6 @@ fn metadata_in_the_chunk_is_the_same_path_specialised() {
     }
 }
 
-/// Labels of one header, each extracted over the one before: a packet with one of them runs path-specialised code.
 /// Egress of a packet that ingress mirrored: it is parsed, and ingress left another length.
 #[test]
 fn a_mirrored_packet_keeps_the_lengths_that_egress_parsed() {
@@ -287,6 +286,7 @@ deparser: { emit: [opt, end] }
     }
 }
 
+/// Labels of one header, each extracted over the one before: a packet with one of them runs path-specialised code.
 #[test]
 fn a_header_that_a_path_extracts_twice_is_the_same_path_specialised() {
     let mut build = Build::new();

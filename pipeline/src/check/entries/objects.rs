@@ -47,23 +47,14 @@ impl Resolver<'_> {
 
     /// Reports a cell that a register does not have. A value alone is that of a register of one cell (`bits`).
     fn no_cell(&mut self, register: &Register, cell: &Name, value: SourceSpan) {
-        let names: Vec<&str> = register.cells.iter().map(|known| known.name.as_str()).collect();
         if cell.span == value {
+            let names: Vec<&str> = register.cells.iter().map(|known| known.name.as_str()).collect();
             let text = format!("an entry of register `{}` has cells", register.name);
             let help = format!("name them: `{{ {}: .. }}`", names.join(": .., "));
             self.cx.report.error(codes::NO_MEMBER, cell.span, text).help(help);
             return;
         }
-        let text = format!("register `{}` has no cell `{}`", register.name, cell.value);
-        let error = self.cx.report.error(codes::NO_MEMBER, cell.span, text);
-        if names == ["value"] {
-            error.help("an entry of it is one value, without a name");
-            return;
-        }
-        error.did_you_mean(&cell.value, names.iter().copied());
-        if error.fixes.is_empty() {
-            error.help(format!("cells: {}", names.join(", ")));
-        }
+        self.cx.no_cell(register, cell);
     }
 
     pub(super) fn meters(&mut self, file: &EntriesFile) {

@@ -5,7 +5,6 @@ use super::Val;
 use crate::ast::{Ast, AstExpr, FieldDecl, Name, Path, PathPart};
 use crate::check::cx::{Cx, InstanceRef};
 use crate::check::scope::Symbol;
-use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::{BinOp, ExprKind, FieldLayout, SourceSpan, UnOp};
 
@@ -42,14 +41,8 @@ impl Cx<'_> {
                 self.bytes_of(id, name).map(|field| Named::One(id, field))
             }
             (Some(InstanceRef::Stack(id)), [PathPart::Index(at), PathPart::Name(name)]) => {
-                let stack = self.ir.stacks.get(id)?;
-                let (first, len) = (stack.first, stack.len);
-                let field = self.bytes_of(first, name)?;
-                let Ast::Number { value, .. } = at.value else {
-                    return Some(Named::Element(id, at, field));
-                };
-                let at = u32::try_from(value).ok().filter(|at| *at < len)?;
-                Some(Named::One(InstanceId(first.0 + at), field))
+                let first = self.ir.stacks.get(id)?.first;
+                self.bytes_of(first, name).map(|field| Named::Element(id, at, field))
             }
             (None, [PathPart::Name(name)] | [PathPart::Index(_), PathPart::Name(name)]) => {
                 self.is_declared_as_bytes(index, name).then_some(Named::Absent)
@@ -88,18 +81,10 @@ impl Cx<'_> {
     ) -> Option<Result<BytesField, ()>> {
         let found = match self.named_bytes(path)? {
             Named::One(instance, field) => BytesField::One(instance, field),
-            Named::Element(stack, index, field) => match self.element_number(index) {
+            Named::Element(stack, index, field) => match self.element_at(stack, index) {
                 None => return Some(Err(())),
                 Some(Err(index)) => BytesField::Element(stack, index, field),
-                Some(Ok(at)) => {
-                    let known = self.ir.stacks.get(stack)?.clone();
-                    if at >= known.len {
-                        let text = format!("stack `{}` has {} elements", known.name, known.len);
-                        self.report.error(codes::BAD_INDEX, index.span, text);
-                        return Some(Err(()));
-                    }
-                    BytesField::One(InstanceId(known.first.0 + at), field)
-                }
+                Some(Ok(element)) => BytesField::One(element, field),
             },
             Named::Absent => {
                 if let Some((PathPart::Name(first), rest)) = path.parts.split_first() {

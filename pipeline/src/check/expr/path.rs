@@ -168,6 +168,21 @@ impl Cx<'_> {
         }
     }
 
+    /// Reports a cell that a register does not have.
+    pub(crate) fn no_cell(&mut self, register: &crate::ir::Register, cell: &Name) {
+        let text = format!("register `{}` has no cell `{}`", register.name, cell.value);
+        let cells: Vec<&str> = register.cells.iter().map(|known| known.name.as_str()).collect();
+        let error = self.report.error(codes::NO_MEMBER, cell.span, text);
+        if cells == ["value"] {
+            error.help("an entry of it is one value, without a name");
+            return;
+        }
+        error.did_you_mean(&cell.value, cells.iter().copied());
+        if error.fixes.is_empty() {
+            error.help(format!("cells: {}", cells.join(", ")));
+        }
+    }
+
     /// The cell of a register that the rest of a path names, with its width.
     fn cell(&mut self, register: usize, rest: &[PathPart], span: SourceSpan) -> Option<(u32, u32)> {
         let id = self.ids.registers.get(register).copied().flatten()?;
@@ -177,17 +192,7 @@ impl Cx<'_> {
             [PathPart::Name(name)] => {
                 let found = known.cells.iter().position(|cell| cell.name == name.value);
                 if found.is_none() {
-                    let text = format!("register `{}` has no cell `{}`", known.name, name.value);
-                    let cells: Vec<_> = known.cells.iter().map(|cell| cell.name.as_str()).collect();
-                    let error = self.report.error(codes::NO_MEMBER, name.span, text);
-                    if cells == ["value"] {
-                        error.help("an entry of it is one value, without a name");
-                    } else {
-                        error.did_you_mean(&name.value, cells.iter().copied());
-                        if error.fixes.is_empty() {
-                            error.help(format!("cells: {}", cells.join(", ")));
-                        }
-                    }
+                    self.no_cell(&known, name);
                 }
                 let at = found?;
                 Some((at as u32, known.cells.get(at)?.bits))

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::super::tree::*;
 use super::Lower;
 use super::arch::Arch;
-use super::build::{binary, mux, named, number, path, path_is};
+use super::build::{binary, is, mux, named, number, path, path_is};
 use super::env::Val;
 use super::need::Need;
 use super::scan::Mentions;
@@ -280,8 +280,7 @@ impl Lower<'_> {
             match &self.lists.clone_mark {
                 _ if cleared.is_empty() => {}
                 Some(mark) => {
-                    let mark =
-                        binary(AstBin::Eq, mark.clone(), number(at as u128 + 1, 8, span), span);
+                    let mark = is(mark.clone(), at as u128 + 1, 8, span);
                     all.push(Stmt { kind: StmtKind::If(mark, cleared, Vec::new()), span });
                 }
                 None => all.extend(cleared),

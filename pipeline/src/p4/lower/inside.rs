@@ -10,8 +10,8 @@ use super::Lower;
 use super::build::number;
 use super::rewrite;
 use crate::ast::{
-    Ast, AstBin, AstExpr, FieldDecl, InstanceDecl, MetaDecl, Path, PathPart, Size, Sp, Stmt,
-    StmtKind, TypeRef, element,
+    Ast, AstExpr, FieldDecl, InstanceDecl, MetaDecl, Path, PathPart, Size, Sp, Stmt, StmtKind,
+    TypeRef, element,
 };
 use crate::diag::codes;
 use crate::ir::SourceSpan;
@@ -322,8 +322,7 @@ fn copied<'f>(
     };
     let mut then = vec![call("set_valid")];
     then.extend(fields_of(to).into_iter().flatten().map(|field| copy(field)));
-    let one = number(1, 1, span);
-    let is_valid = super::build::binary(AstBin::Eq, value(part(from, "valid")), one, span);
+    let is_valid = super::build::is(value(part(from, "valid")), 1, 1, span);
     vec![Stmt { kind: StmtKind::If(is_valid, then, vec![call("set_invalid")]), span }]
 }
 

@@ -144,14 +144,14 @@ fn text(states: &ast::Named<StateDecl>) -> String {
     ast::print::units(&[unit])
 }
 
-/// The header that a statement extracts.
-fn extracted_by(statement: &ast::Stmt) -> Option<String> {
+/// What a statement extracts, if it does that: the header, if that has a name.
+fn extracted_by(statement: &ast::Stmt) -> Option<Option<String>> {
     match &statement.kind {
         ast::StmtKind::Call(called, args) if called.value == "extract" => {
-            args.first().and_then(|arg| match &arg.value {
+            Some(args.first().and_then(|arg| match &arg.value {
                 ast::Ast::Path(path) => super::parser::header_name(path),
                 _ => None,
-            })
+            }))
         }
         _ => None,
     }
@@ -180,7 +180,8 @@ fn changes_validity(unit: &Unit, is_header: &dyn Fn(&str) -> bool) -> bool {
     let base = |name: &str| element(name).0.to_owned();
     let extracted = |state: &StateDecl| {
         let first = state.extract.iter().map(|name| base(&name.value));
-        let then = state.statements.iter().filter_map(extracted_by).map(|name| base(&name));
+        let then = state.statements.iter().filter_map(|one| extracted_by(one).flatten());
+        let then = then.map(|name| base(&name));
         first.chain(then).collect::<Vec<_>>()
     };
     let mut before: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
@@ -193,7 +194,7 @@ fn changes_validity(unit: &Unit, is_header: &dyn Fn(&str) -> bool) -> bool {
         let mut known = before.remove(name.value.as_str()).unwrap_or_default();
         known.extend(state.extract.iter().map(|name| base(&name.value)));
         state.statements.iter().any(|statement| {
-            known.extend(extracted_by(statement).map(|name| base(&name)));
+            known.extend(extracted_by(statement).flatten().map(|name| base(&name)));
             let mut mentions = Mentions::default();
             mentions.statements(unit, std::slice::from_ref(statement));
             let invalid = matches!(&statement.kind, ast::StmtKind::Call(called, _) if called.value == "set_invalid");
@@ -209,9 +210,8 @@ fn in_order(states: &ast::Named<StateDecl>, emitted: &[String]) -> bool {
     let next = ways(states);
     let extracted = |state: &StateDecl| {
         let first = state.extract.iter().map(|name| place(&name.value));
-        let is_extract = |one: &&ast::Stmt| matches!(&one.kind, ast::StmtKind::Call(called, _) if called.value == "extract");
-        let then = state.statements.iter().filter(is_extract);
-        let then = then.map(|one| extracted_by(one).and_then(|name| place(&name)));
+        let then = state.statements.iter().filter_map(extracted_by);
+        let then = then.map(|name| name.and_then(|name| place(&name)));
         first.chain(then).collect::<Vec<_>>()
     };
     let extracted: BTreeMap<&str, Vec<Option<usize>>> =

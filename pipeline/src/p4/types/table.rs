@@ -204,9 +204,9 @@ impl Checker<'_> {
             self.error(codes::WRONG_PLACE, value.span, text);
             return false;
         }
-        let mut parts = Vec::new();
-        value.each_part(&mut |part| parts.push(part));
-        parts.into_iter().all(|part| self.no_table_in(part))
+        let mut fits = true;
+        value.each_part(&mut |part| fits = fits && self.no_table_in(part));
+        fits
     }
 
     /// An argument for a parameter without a direction.

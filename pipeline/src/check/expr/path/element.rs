@@ -41,17 +41,10 @@ impl Cx<'_> {
     ) -> Option<Target> {
         let stack = self.ir.stacks.get(id)?.clone();
         match rest {
-            [PathPart::Index(index), rest @ ..] => {
-                let at = match self.element_number(index)? {
-                    Ok(at) => at,
-                    Err(index) => return self.any_element(id, index, rest, span),
-                };
-                if at >= stack.len {
-                    let text = format!("stack `{}` has {} elements", stack.name, stack.len);
-                    return self.report.refuse(codes::BAD_INDEX, index.span, text);
-                }
-                self.header_path(InstanceId(stack.first.0 + at), rest, span)
-            }
+            [PathPart::Index(index), rest @ ..] => match self.element_at(id, index)? {
+                Ok(element) => self.header_path(element, rest, span),
+                Err(index) => self.any_element(id, index, rest, span),
+            },
             [PathPart::Name(depth)] if depth.value == "depth" => {
                 Some(Target::Read(ExprKind::StackDepth(id), 32))
             }
@@ -91,14 +84,23 @@ impl Cx<'_> {
         any.unwrap_or_else(|| self.constant(0, 1, span))
     }
 
-    /// The number of an element: a constant, or an expression of 32 bits.
-    pub(in crate::check::expr) fn element_number(
+    /// An element by its number: a constant within the stack, or an expression of 32 bits.
+    pub(in crate::check::expr) fn element_at(
         &mut self,
+        id: StackId,
         index: &AstExpr,
-    ) -> Option<Result<u32, ExprId>> {
+    ) -> Option<Result<InstanceId, ExprId>> {
         let at = self.offset(index)?;
         let known = crate::ir::eval::constant(&self.ir.exprs, at);
-        Some(known.and_then(|value| u32::try_from(value).ok()).ok_or(at))
+        let Some(number) = known.and_then(|value| u32::try_from(value).ok()) else {
+            return Some(Err(at));
+        };
+        let stack = self.ir.stacks.get(id)?;
+        if number >= stack.len {
+            let text = format!("stack `{}` has {} elements", stack.name, stack.len);
+            return self.report.refuse(codes::BAD_INDEX, index.span, text);
+        }
+        Some(Ok(InstanceId(stack.first.0 + number)))
     }
 
     /// A part of the element with a computed number.
