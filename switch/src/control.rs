@@ -150,7 +150,7 @@ struct Shared {
     replicating: Mutex<()>,
     /// The specifications of the open ports that have one. Locked while ports are exchanged, so that a number is the
     /// same port at all workers.
-    exchanging: Mutex<BTreeMap<PortNumber, PortSpec>>,
+    specs: Mutex<BTreeMap<PortNumber, PortSpec>>,
     /// Locked while ports are added, so that two of them do not begin one file.
     adding: Mutex<()>,
     /// Files that no port may write: those that the program was read from.
@@ -244,13 +244,13 @@ impl Control {
         let (loader, replicating) = (RwLock::new(loader), Mutex::default());
         let (journal, written) = (OnceLock::new(), OnceLock::new());
         let ends = ends.into_iter().map(WorkerEnd).collect();
-        let exchanging = Mutex::default();
+        let specs = Mutex::default();
         let workers = ends;
         let shared = Arc::new(Shared {
             loader,
             replication,
             replicating,
-            exchanging,
+            specs,
             adding: Mutex::default(),
             sources: OnceLock::new(),
             workers,

@@ -23,6 +23,10 @@ pub(super) fn run(args: &GraphArgs) -> Status {
         });
         return Status::Wrong;
     }
+    if args.json && GraphFormat::of(output).is_some() {
+        complain(&format!("{}: --json writes JSON: name the file otherwise", shown(output)));
+        return Status::Wrong;
+    }
     let Some(loaded) = load(&args.program) else { return Status::Wrong };
     let program = &loaded.program;
     let wanted = |kind| args.only.is_none_or(|only| only == kind);

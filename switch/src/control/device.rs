@@ -159,7 +159,7 @@ impl Control {
         port: PortNumber,
         make: impl Fn(Box<dyn Port>, u64) -> Box<dyn Port> + Clone + Send + 'static,
     ) -> Result<()> {
-        let _one_at_a_time = lock(&self.shared.exchanging);
+        let _one_at_a_time = lock(&self.shared.specs);
         let owner = self.owner(port)?;
         self.all_answer()?;
         for queue in 0..self.workers() {
@@ -184,7 +184,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn block_port(&self, port: PortNumber, is_blocked: bool) -> Result<()> {
-        let _one_at_a_time = lock(&self.shared.exchanging);
+        let _one_at_a_time = lock(&self.shared.specs);
         self.owner(port)?;
         // Without `qos:` each worker sends by a transmit queue of its own.
         self.ask_all(move |core, now| core.block(now, port, is_blocked)).map(drop)

@@ -1,5 +1,7 @@
 //! Errors of requests to a running device, one kind for each status that P4Runtime has for them.
 
+use std::path::Path;
+
 use thiserror::Error;
 use wireyard_tables::{BatchError, EntryError, FieldError};
 
@@ -55,6 +57,12 @@ impl ControlError {
     /// [`ControlError::InvalidArgument`].
     pub(crate) fn invalid(text: impl ToString) -> ControlError {
         ControlError::InvalidArgument(text.to_string())
+    }
+
+    /// The file of a capture exists.
+    pub(super) fn exists(file: &Path) -> ControlError {
+        let file = file.display();
+        ControlError::AlreadyExists(format!("{file} already exists: name a new file"))
     }
 }
 

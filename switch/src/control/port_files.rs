@@ -16,7 +16,7 @@ type Result<T> = std::result::Result<T, ControlError>;
 impl Control {
     /// Sets the ports that the device began with, and the files that no port may write.
     pub(crate) fn set_files(&self, ports: &[(PortNumber, PortSpec)], sources: Vec<PathBuf>) {
-        lock(&self.shared.exchanging).extend(ports.iter().cloned());
+        lock(&self.shared.specs).extend(ports.iter().cloned());
         self.shared.sources.get_or_init(|| sources);
     }
 
@@ -71,13 +71,5 @@ impl Control {
             Some(path) => Err(ControlError::exists(&path)),
             None => Ok(()),
         }
-    }
-}
-
-impl ControlError {
-    /// The file of a capture exists.
-    pub(super) fn exists(file: &Path) -> ControlError {
-        let file = file.display();
-        ControlError::AlreadyExists(format!("{file} already exists: name a new file"))
     }
 }

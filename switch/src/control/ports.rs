@@ -106,7 +106,7 @@ impl Control {
     }
 
     /// Opens a port and adds it to the device; returns messages for the user about it. Its owner is the worker that
-    /// owned its number before, or the one with the fewest ports. With queues (`qos:`), a port that the configuration
+    /// owned its number before, the one that writes its capture, or the one with the fewest ports. With queues (`qos:`), a port that the configuration
     /// does not name has no rate and sends no pauses.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Control {
     /// # Errors
     /// As [`Control::add_port`].
     pub fn add_open_port(&self, number: PortNumber, port: Box<dyn Port + Send>) -> Result<()> {
-        let _one_at_a_time = lock(&self.shared.exchanging);
+        let _one_at_a_time = lock(&self.shared.specs);
         let refused = |error: DeviceError| match &error {
             DeviceError::PortTaken(_) => ControlError::AlreadyExists(error.to_string()),
             _ => ControlError::InvalidArgument(error.to_string()),
@@ -176,14 +176,14 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one;
-    /// [`ControlError::Unavailable`].
+    /// [`ControlError::FailedPrecondition`]: two workers would write one capture; [`ControlError::Unavailable`].
     pub(crate) fn exchange_ports(
         &self,
         memory: &mut PacketMemory,
         old: &[PortNumber],
         new: Vec<NewPort>,
     ) -> Result<PortChanges> {
-        let mut added = lock(&self.shared.exchanging);
+        let mut open = lock(&self.shared.specs);
         let taken = |one: &&NewPort| !old.contains(&one.number) && self.owner(one.number).is_ok();
         if let Some(number) = new.iter().find(taken).map(|one| one.number) {
             close(opened(new), memory);
@@ -203,9 +203,9 @@ impl Control {
         all.closing.extend(queues.into_iter().map(|queue| queue.port));
         match self.make(taken, own, beside, &mut all) {
             Ok(()) => {
-                added.retain(|number, _| !old.contains(number));
+                open.retain(|number, _| !old.contains(number));
                 let is_there = |number| matches!(all.added.get(&number), Some(Ok(_)));
-                added.extend(specs.into_iter().filter(|(number, _)| is_there(*number)));
+                open.extend(specs.into_iter().filter(|(number, _)| is_there(*number)));
                 Ok(all)
             }
             Err(why) => {
@@ -217,7 +217,7 @@ impl Control {
 
     /// The specifications of the open ports that have one.
     pub(crate) fn port_specs(&self) -> BTreeMap<PortNumber, PortSpec> {
-        lock(&self.shared.exchanging).clone()
+        lock(&self.shared.specs).clone()
     }
 
     /// The workers of the removed ports, by number, and of the added ones, in their order.

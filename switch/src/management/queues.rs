@@ -236,17 +236,16 @@ impl Before {
         Ok(Before { queues: control.queue_settings()?, ports: control.ports()? })
     }
 
-    /// Checks that the place of settings exists and can have them.
-    fn check(&self, port: PortNumber, queue: Option<u8>, set: &[String]) -> Result<()> {
-        let (_, rest) = without_shut(set)?;
+    /// Checks that the place of settings exists; `of_queue`: they are not only those of the port itself.
+    fn check(&self, port: PortNumber, queue: Option<u8>, of_queue: bool) -> Result<()> {
         let is_there = self.ports.iter().any(|state| state.port == port);
         let is_it =
             |one: &&QueueSettings| one.port == port && queue.is_none_or(|queue| one.queue == queue);
         let found = self.queues.iter().find(is_it);
-        if !is_there || !rest.is_empty() && found.is_none() {
-            return Err(none_of(is_there, port, queue));
+        match !is_there || of_queue && found.is_none() {
+            true => Err(none_of(is_there, port, queue)),
+            false => Ok(()),
         }
-        check_place(queue, &parse(&rest)?)
     }
 
     /// Restores them, on the ports of these settings.
@@ -292,15 +291,14 @@ impl Before {
 pub fn make(control: &Control, settings: &[Setting], before: &Before) -> Result<()> {
     let kept = settings.iter();
     let kept: Vec<_> = kept.map(|one| (PortNumber(one.port), one.queue, one.set.clone())).collect();
-    // Invalid settings are detected before anything is changed.
-    for (port, _, set) in &kept {
-        let parsed = without_shut(set).and_then(|(_, rest)| parse(&rest));
-        parsed.map_err(|error| ControlError::invalid(format!("settings: port {port}: {error}")))?;
-    }
-    // So are ports and queues that do not exist: undoing would not bring back what a shut link has lost.
+    // Invalid settings are detected before anything is changed; so are ports and queues that do not exist: undoing would
+    // not bring back what a shut link has lost.
     for (port, queue, set) in &kept {
-        let checked = before.check(*port, *queue, set);
-        checked.map_err(|why| {
+        let parsed = without_shut(set).and_then(|(_, rest)| Ok((parse(&rest)?, rest)));
+        let (wanted, rest) = parsed
+            .map_err(|error| ControlError::invalid(format!("settings: port {port}: {error}")))?;
+        let checked = before.check(*port, *queue, !rest.is_empty());
+        checked.and_then(|()| check_place(*queue, &wanted)).map_err(|why| {
             ControlError::FailedPrecondition(format!("settings: {why}: nothing is restored"))
         })?;
     }

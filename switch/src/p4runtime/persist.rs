@@ -145,10 +145,9 @@ pub fn begin(
             let (kept, counted) = (Arc::clone(&kept), Arc::clone(&counts));
             let failed = format!("--state {place}");
             let run = move || {
-                if let Err(why) = unless_defect(|| store.keep(&units, &kept, &counted)) {
-                    counted.failed();
+                let work = || store.keep(&units, &kept, &counted);
+                if let Err(why) = unless_it_fails(work, &kept, &counted) {
                     complain(&format!("{failed}: {why}: writes are refused from now on"));
-                    kept.fail(why.to_string());
                 }
             };
             let thread = std::thread::Builder::new().name("state".into());
@@ -173,10 +172,18 @@ pub fn begin(
     Ok(begun)
 }
 
-/// Runs the store. A panic of it is an error: requests wait for what it has not stored.
-fn unless_defect(work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
-    let defect = |_| StoreError::Failed("a defect of the store".to_owned());
-    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(defect)?
+/// Runs the store. After an error writes are refused; a panic of it is one, as requests wait for what it has not stored.
+fn unless_it_fails(
+    work: impl FnOnce() -> Result<(), StoreError>,
+    kept: &KeptUnits,
+    counts: &StorageCounts,
+) -> Result<(), StoreError> {
+    let defect = |_| Err(StoreError::Failed("a defect of the store".to_owned()));
+    let done = std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(defect);
+    done.inspect_err(|why| {
+        counts.failed();
+        kept.fail(why.to_string());
+    })
 }
 
 /// Records updates by the ids of the running program.

@@ -249,6 +249,7 @@ fn exchange_and(
                     "the program is not kept for the next start: {error}: writes are refused from now on"
                 );
                 unit.fail(&error);
+                device.storage.iter().for_each(|counts| counts.failed());
                 recorded = Err(error);
             }
         }

@@ -103,10 +103,11 @@ pub type Read = (Vec<p4::ReadResponse>, std::result::Result<(), Vec<Result<()>>>
 /// Reads the entities of a request, into this share of the room for answers; an error of one does not prevent the others from being read.
 pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity], share: &Share) -> Read {
     let mut answers = Answers { share: Some(share), ..Answers::default() };
+    let reading = Reading::new(device, schema, entities);
     let results: Vec<Result<()>> = entities
         .iter()
         .map(|entity| match &entity.entity {
-            Some(wanted) => Reading::new(device, schema).entity(wanted, &mut answers),
+            Some(wanted) => reading.entity(wanted, &mut answers),
             None => invalid("an entity of the request is empty"),
         })
         .collect();
@@ -128,7 +129,7 @@ pub fn read(device: &Device, schema: &Schema, entities: &[p4::Entity], share: &S
     }
 }
 
-/// What the reading of one entity of a request needs.
+/// What the reading of a request needs.
 struct Reading<'a> {
     device: &'a Device,
     schema: &'a Schema,
@@ -139,10 +140,22 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(device: &'a Device, schema: &'a Schema) -> Reading<'a> {
-        // One lock after the other.
-        let kept = device.kept().clone();
-        let watch = device.watch().clone();
+    /// Copies are made once, and only for requests of what has metadata or depends on links: neither lock may be taken
+    /// while entities are visited.
+    fn new(device: &'a Device, schema: &'a Schema, entities: &[p4::Entity]) -> Reading<'a> {
+        let needs_copies = entities.iter().any(|entity| {
+            use Message::{ActionProfileGroup, PacketReplicationEngineEntry, TableEntry};
+            matches!(
+                entity.entity,
+                Some(TableEntry(_) | ActionProfileGroup(_) | PacketReplicationEngineEntry(_))
+            )
+        });
+        let (mut kept, mut watch) = (Kept::default(), Watch::default());
+        if needs_copies {
+            // One lock after the other.
+            kept = device.kept().clone();
+            watch = device.watch().clone();
+        }
         Reading { device, schema, kept, watch }
     }
 

@@ -169,6 +169,8 @@ impl Saved {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::p4runtime::schema::Schema;
+    use crate::program::one_way;
 
     #[test]
     fn updates_that_wait_are_bounded_in_number_and_bytes() {
@@ -188,5 +190,12 @@ mod tests {
         assert!(!is_refused(&waiting));
         assert!(is_refused(&Waiting { bytes: BYTES_MAX - 999, ..Waiting::default() }));
         assert!(is_refused(&Waiting { updates: UPDATES_MAX, ..Waiting::default() }));
+        let loaded = one_way();
+        let schema = Arc::new(Schema::of(Arc::clone(&loaded.program)));
+        let pipeline = Pipeline { schema, blob: Vec::new(), cookie: 0, is_absent: false };
+        let saved = Saved::new(1, Checked { loaded, pipeline: Arc::new(pipeline) }).unwrap();
+        *lock(&saved.done) = Some(Waiting { updates: UPDATES_MAX, ..Waiting::default() });
+        let results = saved.write(&updates, Mode::Atomic).unwrap_err();
+        assert!(matches!(results[..], [Err(ControlError::ResourceExhausted(_))]), "{results:?}");
     }
 }

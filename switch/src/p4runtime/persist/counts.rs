@@ -31,7 +31,7 @@ impl StorageCounts {
     }
 
     /// Counts a failure of the store.
-    pub(super) fn failed(&self) {
+    pub(in crate::p4runtime) fn failed(&self) {
         self.errors.fetch_add(1, Relaxed);
     }
 

@@ -350,7 +350,10 @@ fn metadata_go_with_the_entry_that_does_not_fit() {
 
 #[test]
 fn a_defect_of_the_store_is_an_error() {
-    let failed = unless_defect(|| panic!("a panic of this test"));
+    let (kept, counts) = (KeptUnits::default(), StorageCounts::default());
+    assert!(unless_it_fails(|| Ok(()), &kept, &counts).is_ok());
+    assert_eq!((kept.failure(), counts.report().errors), (None, 0));
+    let failed = unless_it_fails(|| panic!("a panic of this test"), &kept, &counts);
     assert!(matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
-    assert!(unless_defect(|| Ok(())).is_ok());
+    assert!(kept.failure().is_some() && counts.report().errors == 1);
 }
