@@ -157,9 +157,6 @@ fn run_to_the_end(
             core.take_messages().into_iter().for_each(|message| report(message.text));
             age_at = now + AGE_EVERY;
         }
-        if stop() {
-            return Some(failure.unwrap_or(ReplayError::Stopped(core.queued())));
-        }
         let progress = core.poll(now, None);
         if stop() {
             // A record that a signal cut is no failure of its input.

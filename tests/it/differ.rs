@@ -220,8 +220,9 @@ fn random_programs_have_all_forms_of_code() {
     let specialised = count(|forms| forms.specialised);
     let fused = count(|forms| forms.fused);
     let (verified, updated) = (count(|forms| forms.verified), count(|forms| forms.updated));
+    let computed = count(|forms| forms.computed);
     let text = format!(
-        "{specialised} are specialised, {fused} fused, {verified} verify, {updated} update"
+        "{specialised} are specialised, {fused} fused, {verified} verify, {updated} update, {computed} compute"
     );
     println!("of {} programs: {text}", all.len());
     assert!(specialised * 3 >= all.len() && fused * 4 >= all.len(), "{text}");

@@ -111,7 +111,7 @@ fn without_executable_memory_the_interpreter_runs_and_says_so() {
         return skip(name, "the kernel has no PR_SET_MDWE (Linux 6.3)");
     };
     auto.expect(0, &["the interpreter runs ipv4_router: no machine code: "]);
-    assert!(auto.out.contains("1 passed, 0 failed"), "{}", auto.out);
+    assert!(auto.out.contains("\n1 passed, 0 failed"), "{}", auto.out);
     let jit = with("jit").expect("as before");
     assert_eq!(jit.status, Some(2), "{}", jit.out);
     assert!(jit.out.contains("--engine auto"), "{}", jit.out);
@@ -185,7 +185,7 @@ deparser:
         0,
         &["the interpreter runs large: no machine code: over budget: more than 400000 operations"],
     );
-    assert!(auto.out.contains("1 passed, 0 failed"), "{}", auto.out);
+    assert!(auto.out.contains("\n1 passed, 0 failed"), "{}", auto.out);
     let jit = run(&["test", path, "--engine", "jit"]);
     assert_eq!(jit.status, Some(2), "{}", jit.out);
     assert!(jit.out.contains("--engine auto"), "{}", jit.out);

@@ -1,6 +1,7 @@
 //! Random P4 programs: each engine at every level sends what an evaluator of the tree says, from the P4 source and from its YAML.
 //!
-//! `WIREYARD_P4_PROGRAMS=5000` runs more of them, `WIREYARD_P4_SEED` begins elsewhere.
+//! `WIREYARD_P4_PROGRAMS=5000` runs more of them, `WIREYARD_FIRST_SEED` begins elsewhere, `WIREYARD_SEED=17` with
+//! `WIREYARD_P4_PROGRAMS=1` runs one again.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +13,7 @@ use wireyard_switch::program::EngineKind;
 use wireyard_switch::stf::run::{Outcome, PORTS_OF_P4, run_file};
 use wireyard_tests::differ::random::Random;
 use wireyard_tests::p4::{Made, random};
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+use wireyard_tests::seeds;
 
 /// Runs the script with the program on every engine and level; what does not pass, with the way that it ran.
 fn fails(folder: &Path, program: &str, script: &str) -> Option<String> {
@@ -48,12 +46,15 @@ fn wrong(folder: &Path, made: &Made) -> Option<String> {
 #[test]
 fn random_p4_programs_do_what_their_evaluator_says() {
     let folder = tempfile::tempdir().expect("a folder");
-    let seed = number("WIREYARD_P4_SEED", 21);
-    let count = number("WIREYARD_P4_PROGRAMS", 30);
+    let seed = seeds::first();
+    let count = seeds::number("WIREYARD_P4_PROGRAMS").unwrap_or(30);
     for seed in seed..seed + count {
         let made = random(&mut Random::new(seed), 6);
         if let Some(why) = wrong(folder.path(), &made) {
-            panic!("seed {seed}: {why}\n{}\n{}", made.source, made.script);
+            panic!(
+                "{why}\n{}\n{}\nagain: WIREYARD_SEED={seed} WIREYARD_P4_PROGRAMS=1 cargo test -p wireyard-tests --test it random_p4",
+                made.source, made.script
+            );
         }
     }
 }

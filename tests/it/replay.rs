@@ -8,7 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use wireyard_switch::pcap::{LINK_ERF, PcapReader, erf, link_type_name};
+use wireyard_switch::pcap::{
+    Interface, LINK_ERF, PcapReader, PcapWriter, RecordToWrite, Timestamp, erf, link_type_name,
+};
 use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::capture::{self, Capture};
 use wireyard_tests::{shared, skip};
@@ -267,6 +269,27 @@ fn a_file_on_standard_input_is_no_output() {
     assert_eq!(std::fs::read(&file).unwrap(), erf_capture());
 }
 
+/// A file on standard input is read as by its name: which port's records are taken is decided at its beginning.
+#[test]
+fn a_capture_of_a_switch_may_be_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sw.pcapng");
+    let mut writer = PcapWriter::pcapng(File::create(&file).unwrap()).unwrap();
+    for port in [1, 2] {
+        let interface = Interface { link: 1, name: format!("port {port} raw:a in") };
+        let (interface, data) = (writer.add_interface(&interface).unwrap(), &[port; 60]);
+        let time = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+        writer
+            .write(&RecordToWrite { time, data, wire_len: 60, interface, comment: None })
+            .unwrap();
+    }
+    drop(writer);
+    let ended = replay_from(File::open(&file).unwrap().into(), &["--in", "2=-", "--json"]);
+    ended.expect(0, &[]);
+    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(report["total"]["received"], 1, "{}", ended.out);
+}
+
 #[test]
 fn standard_input_is_one_input() {
     let ended = replay_from(Stdio::null(), &["--in", "1=-", "--in", "2=-"]);
@@ -301,6 +324,13 @@ fn a_signal_ends_the_wait_for_input() {
     }
     let kill = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            let _ = child.kill();
+            panic!("the signal does not end the wait");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let ended = Ended::of(&child.wait_with_output().unwrap());
     ended.expect(2, &["ended by a signal"]);
     assert_eq!(ended.err.matches("ended by a signal").count(), 1, "{}", ended.err);

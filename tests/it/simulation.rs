@@ -1,6 +1,6 @@
 //! Whole devices in virtual time under one seed, against a model (`wireyard_tests::simulation`).
 //!
-//! `WIREYARD_SEEDS=100000` runs so many; `WIREYARD_SEED=17` runs one again.
+//! `WIREYARD_SEEDS=100000` runs so many; `WIREYARD_FIRST_SEED` begins elsewhere; `WIREYARD_SEED=17` runs one again.
 
 use std::time::{Duration, Instant};
 

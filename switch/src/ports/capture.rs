@@ -11,6 +11,7 @@ use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
+use super::files::input_path;
 use super::kind::{Kind, Medium, QueueCount};
 use super::open::joined;
 use super::spec::Pace;
@@ -411,7 +412,8 @@ fn describes<R: Read>(capture: &PcapReader<R>, port: PortNumber) -> bool {
 /// Whether a capture is a switch's and describes this port, at the beginning or later; `None` of anything but a regular
 /// file, which can be read only once. Damage is left to those who read the records.
 fn is_recorded((path, port): (&Path, PortNumber)) -> Option<bool> {
-    if path.as_os_str() == "-" || !std::fs::metadata(path).ok()?.is_file() {
+    let path = input_path(path);
+    if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
     let mut capture = PcapReader::new(File::open(path).ok()?).ok()?;

@@ -160,9 +160,12 @@ fn files_of(ports: &[(PortNumber, PortSpec)]) -> impl Iterator<Item = (PortNumbe
 
 fn inputs(ports: &[(PortNumber, PortSpec)]) -> Vec<Identity> {
     let inputs = ports.iter().filter_map(|(_, spec)| spec.input.as_deref());
-    // Standard input may be a regular file too.
-    let standard = |path| if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
-    inputs.map(standard).filter_map(Identity::known).collect()
+    inputs.map(input_path).filter_map(Identity::known).collect()
+}
+
+/// The file of an input: `-` is standard input, which may be a regular file too.
+pub(super) fn input_path(path: &Path) -> &Path {
+    if path == Path::new("-") { Path::new("/dev/stdin") } else { path }
 }
 
 /// Checks an output against the captures that are being written.

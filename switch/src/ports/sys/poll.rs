@@ -71,9 +71,14 @@ fn borrowed<'a>(fd: RawFd) -> BorrowedFd<'a> {
 pub fn wait(fds: &[RawFd], timeout: Duration) -> io::Result<()> {
     let wanted = |fd: &RawFd| PollFd::from_borrowed_fd(borrowed(*fd), PollFlags::IN);
     let mut list: Vec<PollFd<'_>> = fds.iter().map(wanted).collect();
+    is_any_ready(&mut list, timeout).map(drop)
+}
+
+fn is_any_ready(list: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
     // A time that exceeds a `Timespec` means without limit.
-    match poll(&mut list, Timespec::try_from(timeout).ok().as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
+    match poll(list, Timespec::try_from(timeout).ok().as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -83,12 +88,7 @@ pub fn wait(fds: &[RawFd], timeout: Duration) -> io::Result<()> {
 /// # Errors
 /// The kernel has no memory.
 pub fn is_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
-    let mut list = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    match poll(&mut list, Timespec::try_from(timeout).ok().as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    is_any_ready(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], timeout)
 }
 
 /// Makes the kernel wake this thread when a sleep is over, not up to 50 us later to save power. False if that failed.
