@@ -8,7 +8,7 @@ use super::load::{Loader, PROGRAM_BYTES_MAX, ReadError};
 use super::{Parsed, Searched};
 use crate::diag::safe::shown;
 use crate::diag::{Diagnostics, Files, Rejected, codes, suggest};
-use crate::ids::FileId;
+use crate::ids::{FileId, Id};
 use crate::ir::{SourceFile, SourceSpan};
 use crate::p4;
 use crate::p4info::Info;
@@ -50,6 +50,17 @@ struct Reader<'l> {
     files: Files,
 }
 
+impl Reader<'_> {
+    /// The number of a file: one, however often it is asked for and included.
+    fn file_of(&mut self, read: SourceFile) -> FileId {
+        let is_same = |known: &SourceFile| known.name == read.name && known.text == read.text;
+        match self.files.iter().position(is_same) {
+            Some(known) => FileId::new(known),
+            None => self.files.push(read),
+        }
+    }
+}
+
 impl p4::Sources for Reader<'_> {
     fn include(
         &mut self,
@@ -81,12 +92,12 @@ impl p4::Sources for Reader<'_> {
                 continue;
             }
             let text = text(path, as_utf8(bytes), Some(at), &mut self.files, report)?;
-            let file = self.files.push(SourceFile::read_from(path, text.clone()));
+            let file = self.file_of(SourceFile::read_from(path, text.clone()));
             return Some((file, text));
         }
         if let Some((known, text)) = DECLARATIONS.iter().find(|(known, _)| *known == last) {
             let name = format!("<embedded>/{known}");
-            let file = self.files.push(SourceFile::named(&name, (*text).to_owned()));
+            let file = self.file_of(SourceFile::named(&name, (*text).to_owned()));
             return Some((file, (*text).to_owned()));
         }
         let searched: Vec<String> = places.iter().map(|path| shown(path).into_owned()).collect();

@@ -476,7 +476,7 @@ fn replicate(all: &mut Replication, update: &Update) -> Result<()> {
         }
         _ => {}
     }
-    let refused = |error: ReplicationError| ControlError::InvalidArgument(error.to_string());
+    let refused = |error: ReplicationError| ControlError::invalid(error);
     match (update, update.entity()) {
         (Update::Delete(_), Entity::Multicast { .. }) => _ = all.remove_group(id),
         (Update::Delete(_), _) => _ = all.remove_session(id),

@@ -206,6 +206,6 @@ pub(super) fn index(kind: &str, name: &str, index: u64, size: usize) -> Result<u
 
 /// Checks that rates are valid.
 pub(super) fn rates(name: &str, config: Option<MeterConfig>) -> Result<()> {
-    let wrong = |error| ControlError::InvalidArgument(format!("{name}: {error}"));
+    let wrong = |error| ControlError::invalid(format!("{name}: {error}"));
     config.map_or(Ok(()), |config| Meter::new(config, Time::ZERO).map(|_| ()).map_err(wrong))
 }

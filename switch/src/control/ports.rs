@@ -141,7 +141,7 @@ impl Control {
         let _one_at_a_time = lock(&self.shared.specs);
         let refused = |error: DeviceError| match &error {
             DeviceError::PortTaken(_) => ControlError::AlreadyExists(error.to_string()),
-            _ => ControlError::InvalidArgument(error.to_string()),
+            _ => ControlError::invalid(error),
         };
         let place = AbsentPort::like(port.as_ref());
         // A device that does not answer has ended, and its packet memory with it.
@@ -372,7 +372,7 @@ impl Control {
                 }
                 None => core.add_elsewhere(number, owner as u8, place),
             });
-            let refused = |error: DeviceError| ControlError::InvalidArgument(error.to_string());
+            let refused = |error: DeviceError| ControlError::invalid(error);
             if let Err(why) = added.and_then(|added| added.map_err(refused)) {
                 changes.closing.extend(queues.into_iter().map(|queue| queue.port));
                 return Err(why);

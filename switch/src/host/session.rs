@@ -345,6 +345,7 @@ fn counters(end: &EndPointPort) -> Value {
         "cnps_sent": host.cnps_sent,
         "neighbour_answers": host.neighbour_answers,
         "not_for_us": host.not_for_us,
+        "unknown_queue_pair": end.roce().unknown_qp_packets(),
         "refused": host.refused.iter().sum::<u64>(),
     })
 }

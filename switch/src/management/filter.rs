@@ -41,8 +41,8 @@ pub struct Filter {
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-fn invalid(text: String) -> ControlError {
-    ControlError::InvalidArgument(format!("filter: {text}"))
+fn in_filter(text: String) -> ControlError {
+    ControlError::invalid(format!("filter: {text}"))
 }
 
 impl Filter {
@@ -56,7 +56,7 @@ impl Filter {
         }
         let whole = SourceSpan { file: FileId::new(0), start: 0, end: text.len() as u32 };
         let parsed = expression(Text { text, whole, start: Some(0) });
-        let parsed = parsed.map_err(|error| invalid(error.message))?;
+        let parsed = parsed.map_err(|error| in_filter(error.message))?;
         Ok(Filter { node: Some(node(program, &parsed)?) })
     }
 
@@ -144,13 +144,13 @@ fn check_widths(operator: AstBin, one: &AstExpr, other: &AstExpr, program: &Prog
             continue;
         };
         if let Some(given) = given.filter(|given| *given != bits) {
-            return Err(invalid(format!(
+            return Err(in_filter(format!(
                 "{name} has {bits} bits, and what it is compared with has {given}"
             )));
         }
         let most = u128::MAX >> (128 - bits.clamp(1, 128));
         if value > most {
-            return Err(invalid(format!(
+            return Err(in_filter(format!(
                 "{name} has {bits} bits, 0 to {most}: it is never {value}"
             )));
         }
@@ -207,19 +207,19 @@ fn node(program: &Program, expr: &AstExpr) -> Result<Node> {
         Ast::Bool(is) => Node::Number(u128::from(*is)),
         Ast::Path(path) => match path_text(path) {
             Some(name) => named(program, &name)?,
-            None => return Err(invalid("write fields as in ipv4.dst or vlan[0].vid".into())),
+            None => return Err(in_filter("write fields as in ipv4.dst or vlan[0].vid".into())),
         },
         Ast::Unary(AstUn::Not, of) => Node::Not(Box::new(node(program, of)?)),
         Ast::Binary(operator, one, other) => {
             use AstBin::{And, Eq, Ge, Gt, Le, LogicalAnd, LogicalOr, Lt, Ne};
             if ![And, Eq, Ge, Gt, Le, LogicalAnd, LogicalOr, Lt, Ne].contains(operator) {
-                return Err(invalid("there are ==, !=, <, <=, >, >=, &, &&, || and !".into()));
+                return Err(in_filter("there are ==, !=, <, <=, >, >=, &, &&, || and !".into()));
             }
             check_widths(*operator, one, other, program)?;
             let (one, other) = (node(program, one)?, node(program, other)?);
             Node::Both(*operator, Box::new(one), Box::new(other))
         }
-        _ => return Err(invalid("there are fields, numbers, comparisons, &, &&, || and !".into())),
+        _ => return Err(in_filter("there are fields, numbers, comparisons, &, &&, || and !".into())),
     })
 }
 
@@ -253,7 +253,7 @@ fn named(program: &Program, name: &str) -> Result<Node> {
         return Ok(Node::Number(constant.value));
     }
     if let Some(field) = name.strip_prefix("std.") {
-        return Err(invalid(format!(
+        return Err(in_filter(format!(
             "there is no `{field}` of std; there are: std.ingress_port, std.packet_length"
         )));
     }
@@ -263,14 +263,14 @@ fn named(program: &Program, name: &str) -> Result<Node> {
         let names = program.instances.iter().map(|instance| instance.name.as_str());
         let near = suggest(header, names.chain(["std.ingress_port", "std.packet_length"]));
         let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-        return Err(invalid(format!("the program has no header {header}{near}")));
+        return Err(in_filter(format!("the program has no header {header}{near}")));
     };
     if field == "valid" {
         return Ok(Node::Valid(instance));
     }
     if field.is_empty() {
         let text = format!("`{header}` is a header: write {header}.valid, or a field of it");
-        return Err(invalid(text));
+        return Err(in_filter(text));
     }
     let fields = &program.headers[declared.header].fields;
     let known = fields.iter().find(|known| known.name == field);
@@ -278,7 +278,7 @@ fn named(program: &Program, name: &str) -> Result<Node> {
     let Some(known) = known else {
         let near = suggest(field, fields.iter().map(|known| known.name.as_str()));
         let near = near.map_or(String::new(), |near| format!("; did you mean {header}.{near}?"));
-        return Err(invalid(format!("header {header} has no field `{field}`{near}")));
+        return Err(in_filter(format!("header {header} has no field `{field}`{near}")));
     };
     Ok(Node::Field { instance, layout: known.layout.clone() })
 }

@@ -69,7 +69,7 @@ fn name(entity: &Entity) -> Option<Name> {
 /// The errors of the file, with its lines; or the refusal of the device.
 pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<Setting>)> {
     if says_nothing(text) {
-        return Err(ControlError::InvalidArgument(format!(
+        return Err(ControlError::invalid(format!(
             "{file} has no key, so all that was written would go: is it the right file? `entries: {{}}` says that nothing is wanted"
         )));
     }

@@ -125,7 +125,7 @@ impl Management {
         // A table without entries has no counts to clear.
         let clears = request.changes.iter().any(|change| !change.cells.is_empty());
         if updates.is_empty() && !clears {
-            return Err(ControlError::InvalidArgument("the request changes nothing".into()));
+            return Err(ControlError::invalid("the request changes nothing"));
         }
         control.write_of(&program, &updates, Mode::Atomic).map_err(|refused| {
             let first = refused.first().and_then(|(at, error)| Some((updates.get(at)?, error)));
@@ -261,7 +261,7 @@ impl Management {
                 |n: u64| u16::try_from(n).map_err(|_| ControlError::OutOfRange(n.to_string()));
             index.map(fits).transpose()
         };
-        let none = ControlError::InvalidArgument("the request does not say what to read".into());
+        let none = ControlError::invalid("the request does not say what to read");
         Ok(vec![match Kind::try_from(request.kind).unwrap_or_default() {
             Kind::Unspecified => return Err(none),
             Kind::Entries if !request.entries.is_empty() => return self.entries(&request.entries),

@@ -30,7 +30,7 @@ pub fn listen(control: &Control, wanted: &wire::WatchRequest) -> Result<Stream, 
     let wire::WatchRequest { events, digests, packets, idle } = *wanted;
     let interest = Interest { digests, packets, idle, events };
     if interest == Interest::default() {
-        return Err(ControlError::InvalidArgument("the request asks for nothing".into()));
+        return Err(ControlError::invalid("the request asks for nothing"));
     }
     control.subscribe(interest, WAITING_MAX)
 }

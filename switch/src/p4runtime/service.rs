@@ -212,7 +212,7 @@ fn write_to(
         Ok(Atomicity::ContinueOnError) => Mode::Continue,
         Ok(Atomicity::RollbackOnError | Atomicity::DataplaneAtomic) => Mode::Atomic,
         Err(_) => {
-            let unknown = ControlError::InvalidArgument("unknown atomicity".into());
+            let unknown = ControlError::invalid("unknown atomicity");
             return Err(status(&unknown));
         }
     };

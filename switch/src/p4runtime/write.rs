@@ -240,9 +240,8 @@ fn write_digest(
     let ids = schema.digests(entry.digest_id)?;
     let config = entry.config.unwrap_or_default();
     let positive = |value: i64, what: &str| {
-        u64::try_from(value).map_err(|_| {
-            ControlError::InvalidArgument(format!("{what} is {value}; it cannot be negative"))
-        })
+        u64::try_from(value)
+            .map_err(|_| ControlError::invalid(format!("{what} is {value}; it cannot be negative")))
     };
     let config = Config {
         max_timeout_ns: positive(config.max_timeout_ns, "max_timeout_ns")?,

@@ -53,7 +53,7 @@ impl Kind {
         let found = KINDS.iter().find(|(name, _)| *name == wanted).map(|(_, kind)| *kind);
         found.ok_or_else(|| {
             let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-            ControlError::InvalidArgument(format!("kind: one of {}", names.join(", ")))
+            ControlError::invalid(format!("kind: one of {}", names.join(", ")))
         })
     }
 }

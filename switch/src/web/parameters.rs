@@ -20,7 +20,7 @@ impl Parameters {
             // The encoding of forms (application/x-www-form-urlencoded).
             let text = text.replace('+', " ");
             let decoded = percent_decode_str(&text).decode_utf8().map(|text| text.into_owned());
-            decoded.map_err(|_| ControlError::InvalidArgument("the query is no UTF-8".into()))
+            decoded.map_err(|_| ControlError::invalid("the query is no UTF-8"))
         };
         let pair = |part: &str| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -44,7 +44,7 @@ impl Parameters {
             return Ok(otherwise);
         }
         text.parse().ok().filter(|number| *number <= most).ok_or_else(|| {
-            ControlError::InvalidArgument(format!("{name}: a number up to {most} is expected"))
+            ControlError::invalid(format!("{name}: a number up to {most} is expected"))
         })
     }
 }
