@@ -9,9 +9,12 @@
 //! ratio means more than that of the rates. Only ratios of one run mean something. Then each forwarder's delay, from one packet socket to
 //! another: of a frame that comes while it sleeps, and of one among others at a rate that it carries. In the short form of all benches
 //! (`./ci.sh bench`) there is one round instead of five, and no delays.
+//!
+//! Another program forwards with `WIREYARD_PROGRAM=FILE WIREYARD_ENTRIES=FILE WIREYARD_FRAME=HEX`: its entries take the
+//! frame from port 1 to port 2. The frame is the only one, and there are no delays.
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -69,10 +72,13 @@ fn main() {
     let kinds = || kinds.into_iter().filter(is_wanted);
     let is_short = std::env::args().any(|word| word == "--sample-size");
     let rounds = if is_short { 1 } else { ROUNDS };
-    for bytes in [64, 1024] {
-        kinds().for_each(|kind| compare(bytes, kind, rounds));
+    let other = Other::read();
+    let frames =
+        other.as_ref().map_or_else(|| vec![frame(64), frame(1024)], |one| vec![one.frame.clone()]);
+    for frame in &frames {
+        kinds().for_each(|kind| compare(frame, kind, rounds));
     }
-    if is_short {
+    if is_short || other.is_some() {
         return;
     }
     println!("{:>12} {:>10} {:>9} {:>9}", "forwarder", "others", "p50 us", "p99 us");
@@ -83,6 +89,25 @@ fn main() {
                 println!("{name:>12} {:>5} kpps {p50:>9.1} {p99:>9.1}", others);
             }
         }
+    }
+}
+
+/// The program, the entries and the frame that replace those of `rocev2_lossless`.
+struct Other {
+    program: PathBuf,
+    entries: PathBuf,
+    frame: Vec<u8>,
+}
+
+impl Other {
+    fn read() -> Option<Other> {
+        let program = std::env::var_os("WIREYARD_PROGRAM")?.into();
+        let given = |name| std::env::var(name).unwrap_or_else(|_| panic!("{name} is needed too"));
+        let digits: Vec<u8> =
+            given("WIREYARD_FRAME").bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+        let frame = digits.chunks(2).map(|pair| byte(pair).expect("hexadecimal digits")).collect();
+        Some(Other { program, entries: given("WIREYARD_ENTRIES").into(), frame })
     }
 }
 
@@ -101,12 +126,12 @@ fn forwarders(kind: &'static str) -> Vec<(String, Forwarder)> {
 }
 
 /// All forwarders of a kind, in turns; the ratio is to the first.
-fn compare(bytes: usize, kind: &'static str, rounds: usize) {
+fn compare(frame: &[u8], kind: &'static str, rounds: usize) {
     let all = forwarders(kind);
     let mut results: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); all.len()];
     for _ in 0..rounds {
         for ((name, forward), (rates, costs)) in all.iter().zip(&mut results) {
-            let (rate, cost) = measure(bytes, kind, name, forward);
+            let (rate, cost) = measure(frame, kind, name, forward);
             rates.push(rate);
             costs.push(cost);
         }
@@ -115,6 +140,7 @@ fn compare(bytes: usize, kind: &'static str, rounds: usize) {
         results.iter_mut().map(|(rates, costs)| (median(rates), median(costs))).collect();
     for ((name, _), (rate, cost)) in all.iter().zip(&medians) {
         let (fast, cheap) = (rate / medians[0].0, medians[0].1 / cost);
+        let bytes = frame.len();
         println!("{bytes:>6} {name:>12} {rate:>8.0} {fast:>6.2} {cost:>8.0} {cheap:>6.2}");
     }
 }
@@ -131,7 +157,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// Thousands of frames per second that arrive at the sink while `forward` runs and a generator overloads it, and the
 /// nanoseconds that the forwarder's thread was on a processor for each.
-fn measure(bytes: usize, kind: &str, name: &str, forward: &Forwarder) -> (f64, f64) {
+fn measure(frame: &[u8], kind: &str, name: &str, forward: &Forwarder) -> (f64, f64) {
     let (stop, forwarder) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
     let mut result = (0.0, 0.0);
     thread::scope(|scope| {
@@ -146,7 +172,7 @@ fn measure(bytes: usize, kind: &str, name: &str, forward: &Forwarder) -> (f64, f
         let flag = Arc::clone(&stop);
         let is_live = kind == "xdp";
         scope.spawn(
-            move || if is_live { generate_live(bytes, &flag) } else { generate(bytes, &flag) },
+            move || if is_live { generate_live(frame, &flag) } else { generate(frame, &flag) },
         );
         let begin = arrived();
         while arrived() < begin + 1000 {
@@ -271,15 +297,15 @@ fn frame(bytes: usize) -> Vec<u8> {
 }
 
 /// Sends the same frame as fast as a packet socket goes.
-fn generate(bytes: usize, stop: &AtomicBool) {
+fn generate(frame: &[u8], stop: &AtomicBool) {
     let mut mem = memory();
     let mut port = open(&PortSpec::parse("raw:gen").unwrap(), &mem).unwrap().port;
-    let original = mem.alloc_frame(&frame(bytes)).unwrap();
+    let original = mem.alloc_frame(frame).unwrap();
     let mut burst = Vec::with_capacity(64);
     while !stop.load(Ordering::Relaxed) {
         while burst.len() < 64 {
             let buf: Buf = mem.share(&original).unwrap();
-            let len = bytes as u32;
+            let len = frame.len() as u32;
             burst.push(TxFrame::at_once(buf, 256, len, Time::ZERO));
         }
         port.tx_burst(&mut mem, Time::ZERO, &mut burst).unwrap();
@@ -287,9 +313,9 @@ fn generate(bytes: usize, stop: &AtomicBool) {
 }
 
 /// Sends the same frame as fast as the kernel goes; AF_XDP takes more than a packet socket sends.
-fn generate_live(bytes: usize, stop: &AtomicBool) {
+fn generate_live(frame: &[u8], stop: &AtomicBool) {
     let index = interface::look_up("gen").unwrap().index;
-    let frames = LiveFrames::new(index, &frame(bytes)).unwrap();
+    let frames = LiveFrames::new(index, frame).unwrap();
     while !stop.load(Ordering::Relaxed) {
         frames.send(LIVE_BURST).unwrap();
         thread::yield_now();
@@ -341,14 +367,17 @@ fn through_ports(kind: &str, stop: &AtomicBool) {
     close(&mut output);
 }
 
-/// The switch as `run` has it, with the address of host 2 known.
+/// The switch as `run` has it, with the address of host 2 known, or with another program.
 fn through_program(kind: &str, stop: &AtomicBool) {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs");
     let folder = tempfile::tempdir().unwrap();
     let entries = folder.path().join("entries.yaml");
     let known = "entries: { fdb: [ { match: { meta.vid: 0, ethernet.dst: 02:00:00:00:00:02 }, action: forward(2) } ] }\n";
     std::fs::write(&entries, known).unwrap();
-    let program = programs.join("rocev2_lossless");
+    let (program, entries) = match Other::read() {
+        Some(other) => (other.program, other.entries),
+        None => (programs.join("rocev2_lossless"), entries),
+    };
     let place = Place { program, entries: Some(entries), ..Place::default() };
     let mut loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
     let numbers = [PortNumber(1), PortNumber(2)];

@@ -219,7 +219,11 @@ fn node(program: &Program, expr: &AstExpr) -> Result<Node> {
             let (one, other) = (node(program, one)?, node(program, other)?);
             Node::Both(*operator, Box::new(one), Box::new(other))
         }
-        _ => return Err(in_filter("there are fields, numbers, comparisons, &, &&, || and !".into())),
+        _ => {
+            return Err(in_filter(
+                "there are fields, numbers, comparisons, &, &&, || and !".into(),
+            ));
+        }
     })
 }
 
