@@ -14,7 +14,7 @@ mod statement;
 
 use std::ops::Range;
 
-use crate::ast::{AstExpr, Name, PathPart, PatternDecl, Sp, StmtKind, WordSlice};
+use crate::ast::{Ast, AstExpr, Name, PathPart, PatternDecl, Sp, StmtKind, WordSlice};
 use crate::diag::{Code, codes};
 use crate::ir::SourceSpan;
 use expression::Parser;
@@ -136,6 +136,22 @@ pub fn call(text: Text<'_>) -> Parsed<(Name, Vec<AstExpr>)> {
     Ok((name, arguments))
 }
 
+/// The action of an entry with its arguments: `name`, `name(1, 2)`, or with the blocks of a P4 source in front of the name,
+/// `ingress.sub.name(1)`.
+pub fn action(text: Text<'_>) -> Parsed<AstExpr> {
+    let name = text.text.split('(').next().unwrap_or_default();
+    if !name.contains('.') || dotted(Text { text: name, ..text }, usize::MAX).is_err() {
+        return expression(text);
+    }
+    let mut parser = Parser::new(text)?;
+    let path = parser.path()?;
+    let name = Sp::new(name.trim().to_owned(), path.span);
+    let arguments =
+        if parser.peek().kind == lexer::Kind::End { Vec::new() } else { parser.arguments()? };
+    parser.end("the end of the action")?;
+    Ok(Sp::new(Ast::Call(name, arguments), trimmed_span(text)))
+}
+
 /// `1, 2, 5`: expressions with commas between them.
 pub fn expressions(text: Text<'_>) -> Parsed<Vec<AstExpr>> {
     let whole = |mut parser: Parser<'_>| {
@@ -205,6 +221,11 @@ pub fn header(text: Text<'_>) -> Parsed<Name> {
 /// `name` or `library.name`.
 pub fn name_in_library(text: Text<'_>) -> Parsed<Name> {
     dotted(text, 2)
+}
+
+/// `name`, or in a P4 source with the blocks around it: `ingress.sub.name`.
+pub fn object_name(text: Text<'_>) -> Parsed<Name> {
+    dotted(text, usize::MAX)
 }
 
 fn dotted(text: Text<'_>, parts: usize) -> Parsed<Name> {

@@ -519,9 +519,22 @@ fn entries_have_the_names_of_the_p4_source() {
         .replace("std.egress_spec = 2;", "std.egress_spec = 2; n.apply(); punt.apply();");
     let entries = "entries:\n  n: [ { match: { hdr.h.n: 1 }, action: drop() } ]\n  \
                    punt: [ { match: { hdr.h.n: 2 }, action: drop() } ]\n";
-    let (read, names) = read_entries(text, entries);
-    assert!(names.iter().any(|name| name == "n"), "a name of its own");
-    assert_eq!(read, Ok(()));
+    // With the control around it, which is how P4Info has it.
+    let whole = "entries:\n  In.n: [ { match: { hdr.h.n: 1 }, action: In.drop() } ]\n  \
+                 In.punt: [ { match: { hdr.h.n: 2 }, action: In.drop } ]\n\
+                 defaults: { In.n: NoAction() }\n";
+    let wrong = "entries: { Other.n: [ { match: { hdr.h.n: 1 }, action: drop() } ] }\n";
+    for (entries, is_right) in [(entries, true), (whole, true), (wrong, false)] {
+        let loader =
+            Loader::in_memory([("m.p4", text.clone()), ("e.yaml", entries.to_owned())], &[]);
+        let parsed = parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
+        let program = compile(&parsed, &ExternRegistry::new()).expect("it is a program").program;
+        assert!(program.tables.iter().any(|table| table.name == "n"), "a name of its own");
+        let (mut files, mut found) = (parsed.files, Diagnostics::new());
+        let resolved = load("e.yaml".as_ref(), &loader, &program, &mut files, &mut found);
+        let why = Rejected { diagnostics: found, files };
+        assert_eq!(resolved.is_some(), is_right, "{entries}: {why}");
+    }
 }
 
 /// A name that two tables of the source have means neither of them; each has its own in the program.

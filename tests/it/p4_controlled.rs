@@ -427,7 +427,8 @@ fn commands_keep_the_timeouts_and_scopes_of_a_program_in_p4() {
     let program = variant(folder.path(), "timed.p4", "counters = hits;", with);
     let rig = rig(&program, &CPU);
     let command = |words: &str| rig.switch.command(&words.split(' ').collect::<Vec<_>>());
-    command("table add fwd dst=0xa counted 2 --idle-timeout-ms 5000").expect(0, &[]);
+    command("table add Steered.fwd dst=0xa Steered.counted 2 --idle-timeout-ms 5000")
+        .expect(0, &[]);
     command("table modify fwd dst=0xa deny").expect(0, &[]);
     let found = rig.switch.objects(&["table", "dump", "fwd"]).remove(0);
     assert_eq!((&found["action"], &found["idle_timeout_ms"]), (&"deny".into(), &5000.into()));
@@ -436,6 +437,14 @@ fn commands_keep_the_timeouts_and_scopes_of_a_program_in_p4() {
     command("table add acl hdr.ethernet.src=1 NoAction --priority 1")
         .expect(2, &["`NoAction` is @defaultonly in table", "cannot be an entry"]);
     command("table add acl hdr.ethernet.src=1 deny --priority 1").expect(0, &[]);
+    // The names of P4Info, and of the command lines of other switches, have the control in front.
+    command("table default Steered.routes Steered.forward 2").expect(0, &[]);
+    command("table delete Steered.fwd dst=0xa").expect(0, &[]);
+    command("register set Steered.marks 1 7").expect(0, &[]);
+    let cell = rig.switch.objects(&["register", "dump", "Steered.marks", "1"]).remove(0);
+    assert_eq!(cell["value"], 7);
+    command("member add Steered.ways 3 Steered.forward 2").expect(0, &[]);
+    command("table add Steered.ways hdr.ethernet.kind=5 member(3)").expect(0, &[]);
     command("mirror set 0 port=1").expect(2, &["mirror session 0", "1 to 65535"]);
     rig.switch.end("TERM").expect(0, &[]);
 }

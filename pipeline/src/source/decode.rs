@@ -181,9 +181,23 @@ impl<'d> Decoder<'d> {
         for (key, value) in self.pairs(node, what).unwrap_or_default() {
             let name = self.key(key, syntax::name);
             let value = read(self, key, value);
-            if let (Some(name), Some(value)) = (name, value) {
-                found.push((name, value));
-            }
+            found.extend(name.zip(value));
+        }
+        found
+    }
+
+    /// A map from objects of a program to anything: by their names, or by those of a P4 source.
+    pub fn by_object<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        mut read: impl FnMut(&mut Self, &Node) -> Option<T>,
+    ) -> Named<T> {
+        let mut found = Vec::new();
+        for (key, value) in self.pairs(node, what).unwrap_or_default() {
+            let name = self.key(key, syntax::object_name);
+            let value = read(self, value);
+            found.extend(name.zip(value));
         }
         found
     }
@@ -264,6 +278,11 @@ impl<'d> Decoder<'d> {
     /// An expression.
     pub fn expression(&mut self, node: &Node) -> Option<AstExpr> {
         self.read(node, "an expression", syntax::expression)
+    }
+
+    /// An action with its arguments.
+    pub fn action(&mut self, node: &Node) -> Option<AstExpr> {
+        self.read(node, "an action", syntax::action)
     }
 
     /// A pattern.

@@ -124,39 +124,38 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntriesFile
     let mut found = EntriesFile::default();
     if let Some(node) = fields.get("entries") {
         found.entries = decoder
-            .named(node, "the entries", |decoder, _, node| Some(table::entries(decoder, node)));
+            .by_object(node, "the entries", |decoder, node| Some(table::entries(decoder, node)));
     }
     if let Some(node) = fields.get("defaults") {
-        found.defaults =
-            decoder.named(node, "the defaults", |decoder, _, node| decoder.expression(node));
+        found.defaults = decoder.by_object(node, "the defaults", Decoder::action);
     }
     if let Some(node) = fields.get("members") {
-        found.members = decoder.named(node, "the tables", |decoder, _, node| {
-            Some(numbered(decoder, node, Decoder::expression))
+        found.members = decoder.by_object(node, "the tables", |decoder, node| {
+            Some(numbered(decoder, node, Decoder::action))
         });
     }
     if let Some(node) = fields.get("groups") {
-        found.groups = decoder.named(node, "the tables", |decoder, _, node| {
+        found.groups = decoder.by_object(node, "the tables", |decoder, node| {
             Some(numbered(decoder, node, |decoder, node| Some(group(decoder, node))))
         });
     }
     if let Some(node) = fields.get("value_sets") {
-        found.value_sets = decoder.named(node, "the value sets", |decoder, _, node| {
+        found.value_sets = decoder.by_object(node, "the value sets", |decoder, node| {
             Some(decoder.each(node, "a member", header::member))
         });
     }
     if let Some(node) = fields.get("registers") {
         found.registers = decoder
-            .named(node, "the registers", |decoder, _, node| Some(numbered(decoder, node, cells)));
+            .by_object(node, "the registers", |decoder, node| Some(numbered(decoder, node, cells)));
     }
     if let Some(node) = fields.get("meters") {
-        found.meters = decoder.named(node, "the meters", |decoder, _, node| {
+        found.meters = decoder.by_object(node, "the meters", |decoder, node| {
             Some(numbered(decoder, node, table::rates))
         });
     }
     if let Some(node) = fields.get("counters") {
         found.counters = decoder
-            .named(node, "the counters", |decoder, _, node| Some(numbered(decoder, node, count)));
+            .by_object(node, "the counters", |decoder, node| Some(numbered(decoder, node, count)));
     }
     if let Some(node) = fields.get("settings") {
         let items = decoder.items(node, "a list of settings").unwrap_or_default();

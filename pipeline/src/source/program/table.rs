@@ -314,7 +314,7 @@ fn entry_action(decoder: &mut Decoder<'_>, node: &Node) -> Option<AstExpr> {
             .help(format!("write `{name}({value})`"));
         return None;
     }
-    decoder.expression(node)
+    decoder.action(node)
 }
 
 /// Keys and patterns.
