@@ -69,7 +69,7 @@ pub struct BuildError {
 #[non_exhaustive]
 pub enum EntryError {
     /// Insert into a table that has all its entries.
-    #[error("full: all {capacity} entries are in use; delete one or declare a larger size")]
+    #[error("full: all {capacity} are in use; delete one or declare a larger size")]
     Full {
         /// Entries the table holds at most.
         capacity: u32,

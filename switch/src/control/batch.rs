@@ -56,14 +56,29 @@ fn is_replication(update: &Update) -> bool {
     matches!(update.entity(), Entity::Multicast { .. } | Entity::Mirror { .. })
 }
 
-/// The write of the counter that an entry is written with.
-fn counted(update: &Update) -> Option<Later> {
+/// The write of the counter that the entry at this place of a batch is written with.
+fn counted(at: usize, update: &Update, entries: &Entries<'_>) -> Option<Later> {
     let (Update::Insert(Entity::TableEntry(entry)) | Update::Modify(Entity::TableEntry(entry))) =
         update
     else {
         return None;
     };
-    Some(Later::DirectCounter(entry.key.clone(), entry.counter?))
+    let count = entry.counter?;
+    let is_last = !entries.end_after(at, &entry.key);
+    is_last.then(|| Later::DirectCounter(entry.key.clone(), count))
+}
+
+/// The name of an object that the program or its entry brings with it.
+fn always_there(entity: &Entity) -> &'static str {
+    match entity {
+        Entity::DirectCounter { .. } => "the counter of an entry",
+        Entity::DirectMeter { .. } => "the meter of an entry",
+        Entity::Counter { .. } => "a counter",
+        Entity::Meter { .. } => "a meter",
+        Entity::Register { .. } => "a register",
+        Entity::ValueSet { .. } => "a value set",
+        _ => "an object of the program",
+    }
 }
 
 /// The error for an object that can only be modified; `what` is its name in the message.
@@ -246,13 +261,14 @@ impl<'a> Batch<'a> {
     ) {
         while !changes.is_empty() {
             let Err(error) = self.write(changes) else {
-                let counted = places.iter().filter_map(|at| counted(&updates[*at]));
+                let entries = Entries::at(updates, places);
+                let counted = places.iter().filter_map(|at| counted(*at, &updates[*at], &entries));
                 // Counters of entries cannot be refused.
                 let _ = self.follow(counted.collect());
                 return;
             };
             let refused = error.index;
-            results[places[refused]] = Err(of_batch(&error));
+            results[places[refused]] = Err(of_batch(&error, &updates[places[refused]]));
             // The changes before it are published now; a packet may have learned into their table meanwhile.
             self.publish(updates, &changes[..refused], &places[..refused], results);
             (changes, places) = (&changes[refused + 1..], &places[refused + 1..]);
@@ -283,7 +299,10 @@ impl<'a> Batch<'a> {
             };
             planned.map_err(|error| (at, error))?;
         }
-        self.write(&plan.tables).map_err(|error| (plan.places[error.index], of_batch(&error)))?;
+        self.write(&plan.tables).map_err(|error| {
+            let at = plan.places[error.index];
+            (at, of_batch(&error, &updates[at]))
+        })?;
         if let Some(replication) = replication {
             self.control.shared.replication.publish(replication);
         }
@@ -305,10 +324,17 @@ impl<'a> Batch<'a> {
         if let Some(change) = self.table_update(update)? {
             plan.tables.push(change);
             plan.places.push(at);
-            plan.later.extend(counted(update));
+            plan.later.extend(counted(at, update, entries));
             return Ok(());
         }
-        plan.later.push(self.later(at, entries, update)?);
+        let later = self.later(at, entries, update)?;
+        // The tables are published first: what is written beside an entry would reach its successor.
+        let is_replaced = match &later {
+            Later::DirectCounter(key, _) => entries.end_after(at, key),
+            Later::DirectMeter(key, _) => entries.rates_end_after(at, key),
+            _ => false,
+        };
+        plan.later.extend((!is_replaced).then_some(later));
         Ok(())
     }
 
@@ -362,7 +388,7 @@ impl<'a> Batch<'a> {
     fn later(&self, at: usize, entries: &Entries<'_>, update: &Update) -> Result<Later> {
         let (program, state) = (&self.generation.program, &self.generation.state);
         let Update::Modify(entity) = update else {
-            return only_modify(update, "what is there always");
+            return only_modify(update, always_there(update.entity()));
         };
         let no = |kind: &str, id: u32| ControlError::NotFound(format!("there is no {kind} {id}"));
         Ok(match entity {
@@ -490,3 +516,6 @@ fn replicate(all: &mut Replication, update: &Update) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@ use std::path::Path;
 use thiserror::Error;
 use wireyard_tables::{BatchError, EntryError, FieldError};
 
+use super::{Entity, Update};
+
 /// Why a request was refused. Nothing has changed, unless the documentation of the function states otherwise. Each kind
 /// is a status code of P4Runtime with the same name ([`ControlError::NoEntry`] is NOT_FOUND,
 /// [`ControlError::EntryExists`] ALREADY_EXISTS); the text is for people: what was found, and what would work.
@@ -139,6 +141,12 @@ fn kind_of(error: &EntryError) -> fn(String) -> ControlError {
     }
 }
 
-pub(super) fn of_batch(error: &BatchError) -> ControlError {
-    of_entry(&error.name, &error.error)
+/// The error of an update of tables. Members and groups are in the profile of a table, and named by their numbers.
+pub(super) fn of_batch(error: &BatchError, update: &Update) -> ControlError {
+    let (what, id) = match update.entity() {
+        Entity::Member { id, .. } => ("member", id),
+        Entity::Group { id, .. } => ("group", id),
+        _ => return of_entry(&error.name, &error.error),
+    };
+    kind_of(&error.error)(format!("{what} {id} of table {}: {}", error.name, error.error))
 }

@@ -66,7 +66,7 @@ ingress:
 deparser: { emit: [ethernet] }
 ";
 
-fn device() -> (Core, Control) {
+pub(super) fn device() -> (Core, Control) {
     let (_, core, control) = started("everything.yaml", PROGRAM);
     (core, control)
 }
@@ -87,12 +87,12 @@ fn while_polled(mut core: Core, work: impl FnOnce()) {
     });
 }
 
-fn entry(control: &Control, port: u128, to: u128) -> TableEntry {
+pub(super) fn entry(control: &Control, port: u128, to: u128) -> TableEntry {
     let table = control.table("ways").unwrap();
     TableEntry::new(table, vec![Match::Exact(port)], control.call("out", &[to]).unwrap())
 }
 
-fn entries(control: &Control, table: &str) -> Vec<TableEntry> {
+pub(super) fn entries(control: &Control, table: &str) -> Vec<TableEntry> {
     let query = Query::Entries { table: Some(control.table(table).unwrap()) };
     let all = control.read(&query).unwrap().into_iter();
     all.map(|entity| match entity {
