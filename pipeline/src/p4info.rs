@@ -84,6 +84,8 @@ pub struct Info {
     pub arch: String,
     /// Values of `@pkginfo`.
     pub package: BTreeMap<String, String>,
+    /// Documentation of the package, where the P4Info that came with a program has it.
+    pub package_doc: Option<Doc>,
     /// Values of `@platform_property`.
     pub platform: BTreeMap<String, i32>,
     /// Other annotations of `main`.

@@ -18,6 +18,7 @@ pub(super) fn info(given: &p4::P4Info) -> Info {
     let mut made = Info::default();
     if let Some(package) = &given.pkg_info {
         made.arch = package.arch.clone();
+        made.package_doc = doc(&package.doc);
         made.package_annotations = package.annotations.clone();
         made.package_structured = structured(&package.structured_annotations, literal);
         for (name, text) in [

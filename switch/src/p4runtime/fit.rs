@@ -1,11 +1,15 @@
 //! Checks that a P4Info given by a controller matches the program given with it.
 //!
 //! Every object in it must be in the program under the same id and name; tables must have the same match fields and
-//! actions, actions the same parameters, arrays the same cells and units. Documentation, annotations and further objects of the program are ignored.
+//! actions in the same places, actions the same parameters, arrays the same cells, units and types, profiles and direct
+//! objects the same tables. Documentation, annotations, sizes of tables and profiles, and further objects of the program
+//! are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::proto::p4::config::v1 as p4;
+use crate::replicate::COPIES_MAX;
+use p4::action_ref::Scope;
 use p4::match_field::Match;
 
 /// The compared properties of an object: its name, and its parts as text.
@@ -43,6 +47,37 @@ pub(super) fn agrees(given: &p4::P4Info, own: &p4::P4Info) -> Result<(), String>
     Ok(())
 }
 
+/// Checks that the multicast groups that a P4Info demands have room (P4Runtime specification 1.5, section 6.2).
+///
+/// # Errors
+/// The property that is too large, and what there is.
+pub(super) fn has_room(given: &p4::P4Info) -> Result<(), String> {
+    let package = given.pkg_info.as_ref();
+    let Some(wanted) = package.and_then(|package| package.platform_properties.as_ref()) else {
+        return Ok(());
+    };
+    let groups = i64::from(u16::MAX);
+    let copies = i64::from(COPIES_MAX);
+    for (name, wanted, most) in [
+        ("multicast_group_table_size", wanted.multicast_group_table_size, groups),
+        (
+            "multicast_group_table_total_replicas",
+            wanted.multicast_group_table_total_replicas,
+            groups * copies,
+        ),
+        (
+            "multicast_group_table_max_replicas_per_entry",
+            wanted.multicast_group_table_max_replicas_per_entry,
+            copies,
+        ),
+    ] {
+        if i64::from(wanted) > most {
+            return Err(format!("the P4Info asks for {name} {wanted}, and this switch has {most}"));
+        }
+    }
+    Ok(())
+}
+
 /// Ids of the tables of which messages mean the same in both: they have the same match fields, and actions with the same
 /// parameters.
 pub(super) fn tables_alike(one: &p4::P4Info, other: &p4::P4Info) -> BTreeSet<u32> {
@@ -68,9 +103,7 @@ fn objects(info: &p4::P4Info) -> BTreeMap<(&'static str, u32), Seen> {
         }
     };
     for table in &info.tables {
-        let keys = table.match_fields.iter().map(key);
-        let actions = table.action_refs.iter().map(|one| format!("action {:#010x}", one.id));
-        add("table", &table.preamble, keys.chain(actions).collect());
+        add("table", &table.preamble, of_table(table));
     }
     for action in &info.actions {
         let param = |one: &p4::action::Param| {
@@ -93,22 +126,87 @@ fn objects(info: &p4::P4Info) -> BTreeMap<(&'static str, u32), Seen> {
         add("counter", &counter.preamble, parts);
     }
     for meter in &info.meters {
-        let parts = vec![cells(meter.size), counted(meter.spec.as_ref().map(|spec| spec.unit()))];
+        let unit = counted(meter.spec.as_ref().map(|spec| spec.unit()));
+        let parts = vec![cells(meter.size), unit, metered(&meter.spec)];
         add("meter", &meter.preamble, parts);
     }
     for register in &info.registers {
-        add("register", &register.preamble, vec![cells(register.size.into())]);
+        let parts = vec![cells(register.size.into()), typed(&register.type_spec)];
+        add("register", &register.preamble, parts);
     }
-    macro_rules! add_all {
-        ($($kind:literal: $field:ident),*) => {
-            $(info.$field.iter().for_each(|one| add($kind, &one.preamble, Vec::new()));)*
-        };
+    for profile in &info.action_profiles {
+        let weights = if profile.weights_disallowed { "no weights" } else { "weights" };
+        let selector = if profile.with_selector { "a selector" } else { "no selector" };
+        add("action profile", &profile.preamble, vec![selector.to_owned(), weights.to_owned()]);
     }
-    add_all!(
-        "action profile": action_profiles, "direct counter": direct_counters,
-        "direct meter": direct_meters, "digest": digests
-    );
+    for counter in &info.direct_counters {
+        add("direct counter", &counter.preamble, vec![of("table", counter.direct_table_id)]);
+    }
+    for meter in &info.direct_meters {
+        let parts = vec![of("table", meter.direct_table_id), metered(&meter.spec)];
+        add("direct meter", &meter.preamble, parts);
+    }
+    for digest in &info.digests {
+        add("digest", &digest.preamble, vec![typed(&digest.type_spec)]);
+    }
     all
+}
+
+/// Match fields, actions and what is constant.
+fn of_table(table: &p4::Table) -> Vec<String> {
+    let action = |one: &p4::ActionRef| {
+        let place = match one.scope() {
+            Scope::TableAndDefault => "",
+            Scope::TableOnly => " for entries only",
+            Scope::DefaultOnly => " for the default only",
+        };
+        format!("action {:#010x}{place}", one.id)
+    };
+    let mut parts: Vec<String> = table.match_fields.iter().map(key).collect();
+    parts.extend(table.action_refs.iter().map(action));
+    parts.push(of("action profile", table.implementation_id));
+    parts.push(of("constant default action", table.const_default_action_id));
+    let entries = if table.is_const_table { "constant entries" } else { "entries that may change" };
+    parts.push(entries.to_owned());
+    parts
+}
+
+/// An object by its id, or that there is none.
+fn of(what: &str, id: u32) -> String {
+    if id == 0 { format!("no {what}") } else { format!("{what} {id:#010x}") }
+}
+
+/// The type of a meter.
+fn metered(spec: &Option<p4::MeterSpec>) -> String {
+    let kind = spec.as_ref().map(p4::MeterSpec::r#type).unwrap_or_default();
+    format!("type {}", kind.as_str_name().to_ascii_lowercase())
+}
+
+/// A type of data, in short.
+fn typed(spec: &Option<p4::P4DataTypeSpec>) -> String {
+    use p4::p4_bitstring_like_type_spec::TypeSpec as Bits;
+    use p4::p4_data_type_spec::TypeSpec as Data;
+    let bits = |of: &p4::P4BitstringLikeTypeSpec| match &of.type_spec {
+        Some(Bits::Bit(of)) => format!("bit<{}>", of.bitwidth),
+        Some(Bits::Int(of)) => format!("int<{}>", of.bitwidth),
+        Some(Bits::Varbit(of)) => format!("varbit<{}>", of.max_bitwidth),
+        None => "bits".to_owned(),
+    };
+    let Some(found) = spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) else {
+        return "no type".to_owned();
+    };
+    let text = match found {
+        Data::Bitstring(of) => bits(of),
+        Data::Bool(_) => "bool".to_owned(),
+        Data::Struct(named) | Data::Header(named) | Data::Enum(named) => named.name.clone(),
+        Data::SerializableEnum(named) | Data::NewType(named) => named.name.clone(),
+        Data::Tuple(of) => {
+            let one = |one: &p4::P4DataTypeSpec| typed(&Some(one.clone()));
+            format!("tuple<{}>", of.members.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
+        other => format!("{other:?}"),
+    };
+    format!("type {text}")
 }
 
 fn cells(size: i64) -> String {
@@ -134,3 +232,6 @@ fn key(field: &p4::MatchField) -> String {
     let kind = match_kind(field).unwrap_or_else(|| "none".to_owned());
     format!("match field {} {} of {} bits, {kind}", field.id, field.name, field.bitwidth)
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,7 @@ fn package(info: &Info) -> p4::PkgInfo {
     p4::PkgInfo {
         name: package("name"),
         version: package("version"),
+        doc: doc(&info.package_doc),
         arch: info.arch.clone(),
         organization: package("organization"),
         contact: package("contact"),

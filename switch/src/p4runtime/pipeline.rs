@@ -98,7 +98,8 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         },
         Ok(Action::VerifyAndCommit) => commit(&checked(request.config)?, Keep::Nothing, None),
         Ok(Action::ReconcileAndCommit) => commit(&checked(request.config)?, Keep::WhatFits, None),
-        Ok(Action::Unspecified) | Err(_) => invalid("the request has no action"),
+        Ok(Action::Unspecified) => invalid("the request has no action"),
+        Err(_) => invalid(format!("there is no action {}", request.action)),
     }
 }
 
@@ -127,6 +128,7 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Checked> {
     let schema = Arc::new(Schema::of(loaded.program.clone()));
     if let Some(given) = &config.p4info {
         fit::agrees(given, &schema.info).map_err(ControlError::invalid)?;
+        fit::has_room(given).map_err(ControlError::invalid)?;
     }
     let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
     let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie, is_absent: false };
