@@ -43,6 +43,11 @@ pub struct Notice {
     pub standing: Standing,
 }
 
+/// The role for messages; controllers without roles have the one with the empty name.
+pub fn of_role(role: &str) -> String {
+    if role.is_empty() { String::new() } else { format!(" of role {role}") }
+}
+
 #[derive(Clone, Debug)]
 struct Stream {
     role: Option<String>,
@@ -73,6 +78,24 @@ impl Arbitration {
         self.next += 1;
         self.streams.insert(id, Stream { role: None, election: None });
         Ok(id)
+    }
+
+    /// Checks the device of an arbitration message; a stream keeps the one that it began with.
+    ///
+    /// # Errors
+    /// Those of `found`; [`ControlError::FailedPrecondition`] for a stream that began with another device.
+    pub fn check_device(
+        &self,
+        id: StreamId,
+        found: Result<(), ControlError>,
+    ) -> Result<(), ControlError> {
+        let has_begun = self.streams.get(&id).is_some_and(|stream| stream.role.is_some());
+        found.map_err(|error| match has_begun {
+            true => ControlError::FailedPrecondition(
+                "a stream keeps the device that it began with: open another one".into(),
+            ),
+            false => error,
+        })
     }
 
     /// Sets role and election id of a stream. Returns notices, that of the new primary last.
@@ -171,16 +194,24 @@ impl Arbitration {
     /// Checks that requests with this role and election id may write.
     ///
     /// # Errors
-    /// [`ControlError::PermissionDenied`].
+    /// [`ControlError::PermissionDenied`]; [`ControlError::NotFound`]: no controller has had the role.
     pub fn may_write(&self, role: &str, election: Option<u128>) -> Result<(), ControlError> {
         let highest = self.highest.get(role).copied();
+        let mut roles = self.streams.values().map(|stream| stream.role.as_deref());
+        // The role without a name is always there.
+        if !role.is_empty() && highest.is_none() && !roles.any(|known| known == Some(role)) {
+            return Err(ControlError::NotFound(format!(
+                "there is no role {role}: send an arbitration update with it first"
+            )));
+        }
+        let of_role = of_role(role);
         let denied = |text: String| Err(ControlError::PermissionDenied(text));
         match (self.primary(role), election.filter(|election| *election != 0)) {
             (Some(_), Some(election)) if Some(election) == highest => Ok(()),
-            (None, _) => {
-                denied("there is no primary controller: send an arbitration update first".into())
-            }
-            (Some(_), _) => denied("only the primary controller may write".into()),
+            (None, _) => denied(format!(
+                "there is no primary controller{of_role}: send an arbitration update first"
+            )),
+            (Some(_), _) => denied(format!("only the primary controller{of_role} may write")),
         }
     }
 

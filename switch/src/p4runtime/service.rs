@@ -9,7 +9,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::arbitration::{Arbitration, StreamId};
+use super::arbitration::{Arbitration, StreamId, of_role};
 use super::counts::{Kind, add};
 use super::device::{API_VERSION, Device, election};
 use super::patient::{PATIENCE, Patient};
@@ -119,10 +119,11 @@ impl Service {
     fn message(&self, id: StreamId, update: Update) -> Result<(), Status> {
         match update {
             Update::Arbitration(update) => {
-                self.device.check_id(update.device_id).map_err(|error| status(&error))?;
+                let of_device = self.device.check_id(update.device_id);
                 let role = update.role.as_ref().map_or("", |role| &role.name);
                 let election = election(update.election_id.as_ref());
                 let mut arbitration = self.device.arbitrate();
+                arbitration.check_device(id, of_device).map_err(|error| status(&error))?;
                 let primaries = Primaries::of(&arbitration);
                 let notices =
                     arbitration.update(id, role, election).map_err(|error| status(&error))?;
@@ -189,11 +190,6 @@ impl Primaries {
         let gone = self.0.keys().filter(|role| !now.0.contains_key(*role));
         new.chain(gone.map(|role| (role.clone(), None))).collect()
     }
-}
-
-/// The role for messages; controllers without roles have the one with the empty name.
-fn of_role(role: &str) -> String {
-    if role.is_empty() { String::new() } else { format!(" of role {role}") }
 }
 
 fn refuse<T>(error: ControlError) -> Result<T, Status> {

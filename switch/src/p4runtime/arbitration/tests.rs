@@ -73,3 +73,30 @@ fn roles_have_a_bound_in_number_and_length() {
     assert!(matches!(long, ControlError::ResourceExhausted(_)), "{long}");
     assert!(all.update(id, "role 0", Some(2)).is_ok(), "one that is known");
 }
+
+#[test]
+fn a_role_that_no_controller_has_had_is_not_there() {
+    let mut all = Arbitration::default();
+    assert!(matches!(all.may_write("", Some(1)), Err(ControlError::PermissionDenied(_))));
+    assert!(matches!(all.may_write("left", Some(1)), Err(ControlError::NotFound(_))));
+    let a = all.open().unwrap();
+    all.update(a, "left", None).unwrap();
+    let backup = all.may_write("left", Some(1)).unwrap_err();
+    assert!(matches!(backup, ControlError::PermissionDenied(_)), "{backup}");
+    assert!(backup.to_string().contains("of role left"), "{backup}");
+    all.update(a, "left", Some(1)).unwrap();
+    assert!(all.may_write("left", Some(1)).is_ok());
+    all.close(a);
+    assert!(matches!(all.may_write("left", Some(1)), Err(ControlError::PermissionDenied(_))));
+}
+
+#[test]
+fn a_stream_keeps_its_device() {
+    let mut all = Arbitration::default();
+    let a = all.open().unwrap();
+    let other = || Err(ControlError::NotFound("there is no device 2".into()));
+    assert!(matches!(all.check_device(a, other()), Err(ControlError::NotFound(_))));
+    all.update(a, "", Some(1)).unwrap();
+    assert!(matches!(all.check_device(a, other()), Err(ControlError::FailedPrecondition(_))));
+    assert!(all.check_device(a, Ok(())).is_ok());
+}
