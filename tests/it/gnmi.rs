@@ -65,6 +65,8 @@ fn counters_and_states_of_the_ports_are_read_in_every_encoding() {
         assert_eq!(code(read(pkts, Bytes).await), Code::Unimplemented);
         assert_eq!(code(read("interfaces/interface/state/mtu", Proto).await), Code::NotFound);
         assert_eq!(code(read("interfaces/interface[name=c]/name", Proto).await), Code::NotFound);
+        let typed = g::GetRequest { r#type: 9, ..get(pkts, Proto) };
+        assert_eq!(client.get(typed).await.unwrap_err().code(), Code::InvalidArgument);
         // A target is reflected, an origin that the device does not have is refused.
         let target = g::Path { target: "leaf1".into(), ..g::Path::default() };
         for text in [pkts, ""] {
@@ -175,6 +177,11 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
         list.prefix = Some(g::Path { origin, target, ..g::Path::default() });
     };
     let foreign = |list: &mut g::SubscriptionList| of_prefix(list, "cli", "");
+    let slow = |list: &mut g::SubscriptionList| list.subscription[0].mode = 7;
+    let of_another_model = |list: &mut g::SubscriptionList| {
+        let name = "openconfig-bgp".to_owned();
+        list.use_models = vec![g::ModelData { name, ..Default::default() }];
+    };
     let aimed = |list: &mut g::SubscriptionList| of_prefix(list, "openconfig", "leaf1");
     let many = |list: &mut g::SubscriptionList| {
         let one = list.subscription[0].clone();
@@ -193,6 +200,12 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
             (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
             (subscribe(state, 1), Code::Unimplemented),
             (changed(state, &foreign), Code::InvalidArgument),
+            (
+                changed(state, &|list: &mut g::SubscriptionList| list.mode = 7),
+                Code::InvalidArgument,
+            ),
+            (changed(state, &slow), Code::InvalidArgument),
+            (changed(state, &of_another_model), Code::InvalidArgument),
             // 4096 times all values are more than 20,000.
             (changed("interfaces", &many), Code::ResourceExhausted),
             (Some(g::subscribe_request::Request::Poll(g::Poll {})), Code::InvalidArgument),

@@ -17,6 +17,7 @@ use crate::control::{Control, ControlError};
 use crate::core::PortReport;
 use crate::management::service::Management;
 use crate::p4runtime::proto::gnmi::g_nmi_server::GNmi;
+use crate::p4runtime::proto::gnmi::get_request::DataType;
 use crate::p4runtime::proto::gnmi::typed_value::Value;
 use crate::p4runtime::proto::gnmi::{
     CapabilityRequest, CapabilityResponse, Encoding, GetRequest, GetResponse, ModelData,
@@ -25,6 +26,8 @@ use crate::p4runtime::proto::gnmi::{
 };
 use crate::ports::{LinkState, PortNumber};
 
+/// The only model.
+const MODEL: &str = "openconfig-interfaces";
 /// Maximum age of an answer.
 const FRESH: Duration = Duration::from_millis(50);
 /// Maximum number of subscriptions at a time.
@@ -135,6 +138,14 @@ pub(super) fn encoding(number: i32) -> Result<Encoding, Status> {
     }
 }
 
+/// Checks that the model is among those that a request names, if it names any (gNMI specification 0.10, section 2.6.1).
+pub(super) fn check_models(models: &[ModelData]) -> Result<(), Status> {
+    match models.is_empty() || models.iter().any(|model| model.name == MODEL) {
+        true => Ok(()),
+        false => Err(Status::invalid_argument(format!("use_models: this device has {MODEL}"))),
+    }
+}
+
 /// A path in its text form.
 pub(super) fn text(path: &Path) -> String {
     let mut text = String::new();
@@ -178,7 +189,7 @@ impl GNmi for Service {
         _: Request<CapabilityRequest>,
     ) -> Result<Response<CapabilityResponse>, Status> {
         let model = ModelData {
-            name: "openconfig-interfaces".to_owned(),
+            name: MODEL.to_owned(),
             organization: "OpenConfig working group".to_owned(),
             version: "3.0.0".to_owned(),
         };
@@ -197,12 +208,15 @@ impl GNmi for Service {
             return Err(Status::invalid_argument(text));
         }
         let encoding = encoding(request.encoding)?;
+        check_models(&request.use_models)?;
+        let Ok(kind) = DataType::try_from(request.r#type) else {
+            return Err(Status::invalid_argument("unknown type: it is ALL, CONFIG or STATE"));
+        };
         let tree = self.tree().await?;
         let one = |path: &Path| {
             let path = known(request.prefix.as_ref(), path)?;
             let found = tree.iter().filter(|entry| tree::is_under(&path, entry));
-            let found: Vec<&Entry> =
-                found.filter(|entry| tree::is_of_type(entry, request.r#type)).collect();
+            let found: Vec<&Entry> = found.filter(|entry| tree::is_of_type(entry, kind)).collect();
             let names_one =
                 |key: &String| key != "*" && !tree.iter().any(|entry| entry.interface == *key);
             let mut keys = path.elem.iter().flat_map(|elem| elem.key.values());

@@ -10,7 +10,9 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
-use super::service::{Counted, PATHS_MAX, Service, encoding, known, notification, reflected};
+use super::service::{
+    Counted, PATHS_MAX, Service, check_models, encoding, known, notification, reflected,
+};
 use super::tree::{self, Entry, Leaf, Place};
 use crate::p4runtime::proto::gnmi::subscribe_request::Request as Asked;
 use crate::p4runtime::proto::gnmi::subscribe_response::Response as Answer;
@@ -77,7 +79,9 @@ async fn stream(
         Some(Asked::Poll(_)) => return Err(Some(wrong("a stream begins with `subscribe`"))),
         None => return Err(None),
     };
-    let mode = list.mode();
+    let Ok(mode) = Mode::try_from(list.mode) else {
+        return Err(Some(wrong("unknown mode: STREAM, ONCE and POLL are known")));
+    };
     let mut subscription = subscription(&list, outgoing.clone())?;
     subscription.begin(service, !list.updates_only).await?;
     // False once the client has ended its half of the stream; its subscription continues.
@@ -120,6 +124,7 @@ fn subscription(
         return Err(Some(wrong("too many subscriptions in one request")));
     }
     let encoding = encoding(list.encoding)?;
+    check_models(&list.use_models)?;
     let now = Instant::now();
     let mut watches = Vec::new();
     for one in &list.subscription {
@@ -130,7 +135,11 @@ fn subscription(
                 "heartbeat_interval: values that do not change are not sent again",
             )));
         }
-        let interval = match one.mode() {
+        let Ok(mode) = SubscriptionMode::try_from(one.mode) else {
+            let text = "unknown mode: TARGET_DEFINED, ON_CHANGE and SAMPLE are known";
+            return Err(Some(wrong(text)));
+        };
+        let interval = match mode {
             // 0 stands for the shortest interval of the device (gNMI specification 0.10, section 3.5.1.5.2). Shorter ones
             // are raised to it and not refused: clients give milliseconds here.
             SubscriptionMode::Sample => Some(LOOK.max(Duration::from_nanos(one.sample_interval))),

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json, json};
 
 use crate::core::PortReport;
+use crate::p4runtime::proto::gnmi::get_request::DataType;
 use crate::p4runtime::proto::gnmi::typed_value::Value;
 use crate::p4runtime::proto::gnmi::{Encoding, Path, PathElem, TypedValue};
 use crate::ports::{LinkState, PortNumber};
@@ -213,12 +214,12 @@ pub(super) fn settable<'a>(path: &Path, tree: &'a [Entry]) -> Option<&'a Entry> 
     tree.iter().find(|entry| is_whole && entry.names == ENABLED && is_under(path, entry))
 }
 
-/// True if a request of this type includes the leaf: 0 all, 1 configuration, others state.
-pub(super) fn is_of_type(entry: &Entry, kind: i32) -> bool {
+/// True if a request of this type includes the leaf.
+pub(super) fn is_of_type(entry: &Entry, kind: DataType) -> bool {
     match kind {
-        0 => true,
-        1 => entry.is_config(),
-        _ => !entry.is_config(),
+        DataType::All => true,
+        DataType::Config => entry.is_config(),
+        DataType::State | DataType::Operational => !entry.is_config(),
     }
 }
 
