@@ -175,7 +175,7 @@ impl Forms {
     pub fn register(&self, register: usize, values: &[u128]) -> p4::P4Data {
         let typed = self.registers.get(register).and_then(Option::as_ref);
         if let (Some(ty), [high, low]) = (typed, values)
-            && is_wide(ty)
+            && wide(ty).is_some()
         {
             return bitstring(high << CELL_BITS | low);
         }
@@ -186,28 +186,29 @@ impl Forms {
     }
 
     /// The values of a register's cells in a message, as bytestrings; `None` if the message has a different structure.
-    pub fn cells(&self, register: usize, data: &p4::P4Data, count: usize) -> Option<Vec<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// [`OutOfRange`](crate::control::ControlError::OutOfRange): the value of a register of more than one cell is empty
+    /// or too wide. `what` names the register.
+    pub fn cells(
+        &self,
+        register: usize,
+        data: &p4::P4Data,
+        count: usize,
+        what: impl Fn() -> String,
+    ) -> Result<Option<Vec<Vec<u8>>>> {
         let typed = self.registers.get(register).and_then(Option::as_ref);
-        if let Some(ty) = typed {
-            let mut found = Vec::new();
-            self.flat(ty, data, &mut found)?;
-            if is_wide(ty) && count == 2 {
-                let value = super::value::number(found.first()?, 2 * CELL_BITS).ok()?;
-                let halves = [value >> CELL_BITS, value & u128::from(u64::MAX)];
-                return Some(halves.map(shortest).into());
-            }
-            return (found.len() == count).then_some(found);
+        let Some(ty) = typed else { return Ok(untyped(data, count)) };
+        let mut found = Vec::new();
+        if self.flat(ty, data, &mut found).is_none() {
+            return Ok(None);
         }
-        let members = match &data.data {
-            Some(Data::Bitstring(_)) if count == 1 => std::slice::from_ref(data),
-            Some(Data::Struct(all)) if count > 1 => all.members.as_slice(),
-            _ => &[],
-        };
-        let bytes = |one: &p4::P4Data| match &one.data {
-            Some(Data::Bitstring(bytes)) => Some(bytes.clone()),
-            _ => None,
-        };
-        (members.len() == count).then(|| members.iter().map(bytes).collect())?
+        if let (Some(width), [bytes], 2) = (wide(ty), found.as_slice(), count) {
+            let value = bits(bytes, width, what)?;
+            let halves = [value >> CELL_BITS, value & u128::from(u64::MAX)];
+            return Ok(Some(halves.map(shortest).into()));
+        }
+        Ok((found.len() == count).then_some(found))
     }
 
     /// Values in the structure of a type; `None` if the type has a different number of them.
@@ -285,8 +286,26 @@ impl Forms {
 /// Bits of a cell: a longer number is in two cells, the high one first.
 const CELL_BITS: u32 = 64;
 
-fn is_wide(ty: &TypeRef) -> bool {
-    matches!(ty, TypeRef::Bits(bits) | TypeRef::Signed(bits) if *bits > CELL_BITS)
+/// The bits of a number that is longer than a cell.
+fn wide(ty: &TypeRef) -> Option<u32> {
+    match ty {
+        TypeRef::Bits(bits) | TypeRef::Signed(bits) if *bits > CELL_BITS => Some(*bits),
+        _ => None,
+    }
+}
+
+/// The values of cells of a program in YAML.
+fn untyped(data: &p4::P4Data, count: usize) -> Option<Vec<Vec<u8>>> {
+    let members = match &data.data {
+        Some(Data::Bitstring(_)) if count == 1 => std::slice::from_ref(data),
+        Some(Data::Struct(all)) if count > 1 => all.members.as_slice(),
+        _ => &[],
+    };
+    let bytes = |one: &p4::P4Data| match &one.data {
+        Some(Data::Bitstring(bytes)) => Some(bytes.clone()),
+        _ => None,
+    };
+    (members.len() == count).then(|| members.iter().map(bytes).collect())?
 }
 
 fn bitstring(value: u128) -> p4::P4Data {
@@ -297,4 +316,30 @@ fn bitstring(value: u128) -> p4::P4Data {
 fn structure(values: &[u128]) -> p4::P4Data {
     let members = values.iter().map(|value| bitstring(*value)).collect();
     p4::P4Data { data: Some(Data::Struct(p4::P4StructLike { members })) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::ControlError;
+
+    #[test]
+    fn a_register_of_two_cells_is_one_number_with_a_width() {
+        let registers = vec![Some(TypeRef::Bits(100))];
+        let forms = Forms { registers, ..Forms::default() };
+        let cells = |bytes: &[u8]| {
+            let data = p4::P4Data { data: Some(Data::Bitstring(bytes.to_vec())) };
+            forms.cells(0, &data, 2, || "register wide".into())
+        };
+        let value = [&[0x0f][..], &[0xff; 12]].concat();
+        let halves = [vec![0x0f, 0xff, 0xff, 0xff, 0xff], vec![0xff; 8]];
+        assert_eq!(cells(&value), Ok(Some(halves.to_vec())));
+        let wide = [&[0x1f][..], &[0xff; 12]].concat();
+        for wrong in [&wide[..], &[], &[1; 17]] {
+            let found = cells(wrong).unwrap_err();
+            assert!(matches!(found, ControlError::OutOfRange(_)), "{found}");
+        }
+        let text = cells(&wide).unwrap_err().to_string();
+        assert_eq!(text, "register wide: the value has 101 bits, but only 100 fit");
+    }
 }

@@ -81,7 +81,9 @@ pub fn index_message(index: u64) -> Option<p4::Index> {
 /// The values of a register entry, one for each cell.
 pub fn cells(schema: &Schema, register: RegisterId, data: &p4::P4Data) -> Result<Vec<u64>> {
     let declared = &schema.program.registers[register];
-    let Some(found) = schema.forms.cells(register.index(), data, declared.cells.len()) else {
+    let of_register = || format!("register {}", declared.name);
+    let count = declared.cells.len();
+    let Some(found) = schema.forms.cells(register.index(), data, count, of_register)? else {
         let shape = match declared.cells.len() {
             _ if schema.program.origin.is_some() => "data of its type in P4Info".to_owned(),
             1 => "a bitstring".to_owned(),
