@@ -166,14 +166,17 @@ fn const_entries_of_a_list_stay_and_others_change() {
     let with = |entry: &p4::TableEntry| {
         Message::TableEntry(p4::TableEntry { action: action.clone(), ..entry.clone() })
     };
+    let noted = p4::TableEntry { metadata: b"mine".to_vec(), ..fixed.clone() };
     let batch = vec![
         update(Modify, with(&fixed)),
+        update(Modify, Message::TableEntry(noted)),
         update(Delete, Message::TableEntry(fixed.clone())),
         update(Modify, with(&loose)),
         update(Delete, Message::TableEntry(loose.clone())),
         update(Insert, with(&mixed(&controller, [0x33, 0], [0xff, 0], 1))),
     ];
-    let expected = [Code::PermissionDenied, Code::PermissionDenied, Code::Ok, Code::Ok, Code::Ok];
+    let denied = Code::PermissionDenied;
+    let expected = [denied, denied, denied, Code::Ok, Code::Ok, Code::Ok];
     assert_eq!(done(&mut controller, batch), expected);
     assert_eq!(controller.read(vec![of_table.clone()]).unwrap().len(), 2);
     // Without a priority a match is of every entry with it.

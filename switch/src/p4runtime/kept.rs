@@ -66,6 +66,15 @@ fn given(update: &p4::Update) -> &[u8] {
     }
 }
 
+/// True for a default entry that becomes that of the program, which has no metadata (P4Runtime specification 1.5,
+/// section 9.1.3).
+fn is_reset(update: &p4::Update) -> bool {
+    match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(Message::TableEntry(entry)) => entry.is_default_action && entry.action.is_none(),
+        _ => false,
+    }
+}
+
 fn of_key(message: &p4::TableEntry) -> Owner {
     let p4::TableEntry { table_id, r#match, priority, is_default_action, .. } = message;
     let key = p4::TableEntry {
@@ -157,7 +166,8 @@ impl Kept {
     ) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let owner = owner(schema, update)?;
         let metadata = given(update);
-        let is_gone = update.r#type == Type::Delete as i32 || metadata.is_empty();
+        let is_gone =
+            update.r#type == Type::Delete as i32 || metadata.is_empty() || is_reset(update);
         let new = (!is_gone).then(|| metadata.to_vec());
         let bytes = owner.bytes();
         let had = self.set(owner, new.clone());

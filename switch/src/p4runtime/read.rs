@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use prost::Message as _;
 use wireyard_pipeline::ids::{DigestId, Id, TableId};
+use wireyard_pipeline::ir::Table;
 use wireyard_tables::MatchKind;
 use wireyard_tables::selector::FIRST_OWNED_ID;
 
@@ -172,7 +173,9 @@ impl<'a> Reading<'a> {
                     let message = entry::direct_counter(schema, &entry.key, entry.counter?);
                     Some(Message::DirectCounterEntry(message))
                 };
-                return self.direct(wanted.table_entry.as_ref(), &mut count, answers);
+                let named = wanted.table_entry.as_ref();
+                self.check_has(named, "counters", |table| table.counters)?;
+                return self.direct(named, &mut count, answers);
             }
             Message::DirectMeterEntry(wanted) => {
                 objects::no_colours(wanted.counter_data.as_ref())?;
@@ -181,7 +184,9 @@ impl<'a> Reading<'a> {
                     let message = entry::direct_meter(schema, &entry.key, entry.meter.as_ref());
                     Some(Message::DirectMeterEntry(message))
                 };
-                return self.direct(wanted.table_entry.as_ref(), &mut rates, answers);
+                let named = wanted.table_entry.as_ref();
+                self.check_has(named, "direct meter", |table| table.meter.is_some())?;
+                return self.direct(named, &mut rates, answers);
             }
             Message::DigestEntry(wanted) => return self.digests(wanted, answers),
             Message::ActionProfileMember(wanted) => Query::Members {
@@ -356,6 +361,23 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Checks that a table has direct counters or meters, if one is named.
+    fn check_has(
+        &self,
+        wanted: Option<&p4::TableEntry>,
+        what: &str,
+        has: impl Fn(&Table) -> bool,
+    ) -> Result<()> {
+        let id = wanted.map_or(0, |wanted| wanted.table_id);
+        let table = optional(id, |id| self.schema.table(id))?;
+        match table.map(|table| self.schema.declared(table)) {
+            Some(declared) if !has(declared) => {
+                invalid(format!("table {} has no {what}", declared.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Visits the direct counters or meters of entries; a named entry must exist (P4Runtime specification 1.5, sections
     /// 9.3.1 and 9.4.1).
     fn direct(
@@ -443,8 +465,7 @@ impl<'a> Reading<'a> {
             };
             if id >= FIRST_OWNED_ID {
                 let action_profile_actions = group.members.iter().map(one).collect();
-                let set =
-                    p4::ActionProfileActionSet { action_profile_actions, ..Default::default() };
+                let set = entry::set_message(action_profile_actions, group.max_size);
                 sets.insert((table, id), Does::ActionProfileActionSet(set));
             }
         })?;
@@ -453,6 +474,7 @@ impl<'a> Reading<'a> {
 
     fn default_actions(&self, wanted: &p4::TableEntry, answers: &mut Answers<'_>) -> Result<()> {
         let schema = self.schema;
+        entry::check_default(wanted)?;
         let table = optional(wanted.table_id, |id| schema.table(id))?;
         let query = Query::DefaultActions { table };
         self.device.control.visit_of(&schema.program, &query, &mut |entity| {

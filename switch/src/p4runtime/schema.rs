@@ -6,6 +6,7 @@ use wireyard_pipeline::ids::{
     ActionId, CounterId, DigestId, HeaderId, Id, MeterId, RegisterId, TableId, ValueSetId,
 };
 use wireyard_pipeline::ir::{ControllerHeader, Program, Table};
+use wireyard_pipeline::state::group_size_max;
 
 use super::forms::Forms;
 use super::info::{self, ById, Ids};
@@ -150,6 +151,13 @@ impl Schema {
         self.info.action_profiles.iter().find(has_id)
     }
 
+    /// True if the size of a group is the number of its members, not the sum of their weights.
+    pub fn counts_members(&self, table: TableId) -> bool {
+        use super::proto::p4::config::v1::action_profile::SelectorSizeSemantics as Counted;
+        let counted = self.action_profile(table).map(|profile| &profile.selector_size_semantics);
+        matches!(counted, Some(Some(Counted::SumOfMembers(_))))
+    }
+
     /// Checks the number of members of a group or action set, with these weights, against the limits of P4Info.
     /// `max_size` is the group's own limit, or 0.
     ///
@@ -176,6 +184,12 @@ impl Schema {
         let most = u32::try_from(profile.max_group_size).unwrap_or(0);
         if most > 0 && max_size > most {
             return invalid(format!("table {of}: max_size is {max_size}, and {most} at most"));
+        }
+        let held = self.declared(table).selector.as_ref().map_or(0, group_size_max);
+        if max_size > held {
+            return Err(ControlError::ResourceExhausted(format!(
+                "table {of}: max_size is {max_size}, and a group holds {held} at most"
+            )));
         }
         if max_size > 0 && size > max_size.into() {
             return invalid(format!(

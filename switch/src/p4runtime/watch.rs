@@ -125,9 +125,12 @@ fn dependent(message: &Message) -> Result<Option<Message>> {
         }
     }
     for replica in replicas(&mut message).into_iter().flatten() {
+        // A port that was written as a number stays one.
+        if let Some(PortKind::Port(bytes)) = &mut replica.port_kind {
+            let port = replication::port_of(bytes, || "the port of a replica".into())?;
+            *bytes = replication::port_bytes(port);
+        }
         if !replica.backup_replicas.is_empty() {
-            let port = replication::member(replica)?.port;
-            replica.port_kind = Some(PortKind::Port(replication::port_bytes(port)));
             depends = true;
             for backup in &mut replica.backup_replicas {
                 let port =

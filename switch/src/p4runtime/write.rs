@@ -172,10 +172,12 @@ impl<'a> Pending<'a> {
     /// The form of a message for the device in the current state of links.
     fn effective(&mut self, message: &Message, deleted: bool) -> Result<Message> {
         let Some(watch) = self.watch else { return Ok(message.clone()) };
-        let (effective, wanted) = watch.effective(message)?;
+        // Of what is deleted only the name is read.
+        let (effective, wanted) =
+            if deleted { (message.clone(), None) } else { watch.effective(message)? };
         if let Some(name) = watch::name(message) {
             self.open.insert(name);
-            self.changed.push((self.at, name, wanted.filter(|_| !deleted)));
+            self.changed.push((self.at, name, wanted));
         }
         Ok(effective)
     }
@@ -238,7 +240,8 @@ fn write_digest(
     entry: &p4::DigestEntry,
 ) -> Result<()> {
     let ids = schema.digests(entry.digest_id)?;
-    let config = entry.config.unwrap_or_default();
+    let deletes = kind == Type::Delete as i32;
+    let config = entry.config.filter(|_| !deletes).unwrap_or_default();
     let positive = |value: i64, what: &str| {
         u64::try_from(value)
             .map_err(|_| ControlError::invalid(format!("{what} is {value}; it cannot be negative")))
@@ -363,5 +366,7 @@ pub(super) fn profile(schema: &Schema, id: u32) -> Result<Option<TableId>> {
 mod batch_tests;
 #[cfg(test)]
 mod link_tests;
+#[cfg(test)]
+mod standard_tests;
 #[cfg(test)]
 mod tests;

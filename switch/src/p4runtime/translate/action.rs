@@ -22,7 +22,7 @@ pub fn call(schema: &Schema, table: TableId, action: &p4::Action) -> Result<Acti
         let Some((slot, known, field)) = slot else {
             let (name, count) = (&declared.name, declared.params.len());
             return invalid(format!(
-                "action {name} has {count} parameters; there is no parameter {}",
+                "action {name} has no parameter {}: its number of parameters is {count}",
                 param.param_id
             ));
         };

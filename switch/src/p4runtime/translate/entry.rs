@@ -23,7 +23,16 @@ pub enum Wanted {
     /// An entity of the device.
     Entity(Entity),
     /// An entry for which a target is created.
-    OneShot(TableEntry, Vec<OneShot>),
+    OneShot(TableEntry, ActionSet),
+}
+
+/// Actions of an entry's own.
+#[derive(Debug)]
+pub struct ActionSet {
+    /// The actions.
+    pub actions: Vec<OneShot>,
+    /// What its controller named of the selector: see [`named_settings`].
+    pub settings: i32,
 }
 
 /// An action of an action set.
@@ -76,10 +85,10 @@ pub(super) fn matches(
     let mut matches = vec![Match::Any; keys.len()];
     for field in given {
         let Some(index) = forms::find(fields, field.field_id) else {
-            let count = keys.len();
             return invalid(format!(
-                "{what} has {count} match fields; there is no field {}",
-                field.field_id
+                "{what} has no match field {}: its number of match fields is {}",
+                field.field_id,
+                keys.len()
             ));
         };
         let found = one_match(what, (keys[index], fields[index]), field)?;
@@ -249,12 +258,46 @@ pub fn resources(declared: &Table, entry: &p4::TableEntry, found: &mut TableEntr
     Ok(())
 }
 
-fn action_set(
-    schema: &Schema,
-    id: TableId,
-    set: &p4::ActionProfileActionSet,
-) -> Result<Vec<OneShot>> {
+/// The selection mode and size semantics that an action set names, as one number: a switch has one mode, and a profile
+/// one unit, so that they only have to be read back. They are the `max_size` of the group that the set gets, which has
+/// no other use there.
+fn named_settings(schema: &Schema, id: TableId, set: &p4::ActionProfileActionSet) -> Result<i32> {
+    use p4::action_profile_action_set::{ActionSelectionMode as Mode, SizeSemantics as Size};
     let table = &schema.declared(id).name;
+    let other = |text: &str| Err(ControlError::Unimplemented(format!("table {table}: {text}")));
+    match Mode::try_from(set.action_selection_mode) {
+        Ok(Mode::DefaultModeDeterminedByActionSelector | Mode::Hash) => {}
+        Ok(Mode::Random) => return other("action_selection_mode: members are chosen by a hash"),
+        Err(_) => return invalid(format!("table {table}: unknown action_selection_mode")),
+    }
+    match (Size::try_from(set.size_semantics), schema.counts_members(id)) {
+        (Ok(Size::DefaultSizeDeterminedByActionSelector), _)
+        | (Ok(Size::SumOfMembers), true)
+        | (Ok(Size::SumOfWeights), false) => {}
+        (Ok(_), _) => return other("size_semantics: those of the action profile hold"),
+        (Err(_), _) => return invalid(format!("table {table}: unknown size_semantics")),
+    }
+    Ok(set.action_selection_mode | set.size_semantics << SIZE_SHIFT)
+}
+
+/// Bits of the selection mode in [`named_settings`].
+const SIZE_SHIFT: u32 = 8;
+
+/// The message of an action set with these [`named_settings`].
+pub fn set_message(
+    action_profile_actions: Vec<p4::ActionProfileAction>,
+    settings: i32,
+) -> p4::ActionProfileActionSet {
+    p4::ActionProfileActionSet {
+        action_profile_actions,
+        action_selection_mode: settings & ((1 << SIZE_SHIFT) - 1),
+        size_semantics: settings >> SIZE_SHIFT,
+    }
+}
+
+fn action_set(schema: &Schema, id: TableId, set: &p4::ActionProfileActionSet) -> Result<ActionSet> {
+    let table = &schema.declared(id).name;
+    let settings = named_settings(schema, id, set)?;
     if set.action_profile_actions.is_empty() {
         return invalid(format!("table {table}: the action set is empty"));
     }
@@ -275,29 +318,44 @@ fn action_set(
         ControlError::ResourceExhausted(text) => ControlError::InvalidArgument(text),
         error => error,
     })?;
-    Ok(actions)
+    Ok(ActionSet { actions, settings })
+}
+
+/// Checks that a message of a default action, written or read, has nothing that belongs to an entry only (P4Runtime
+/// specification 1.5, sections 9.1.3 and 9.1.8).
+///
+/// # Errors
+/// [`ControlError::InvalidArgument`].
+pub fn check_default(entry: &p4::TableEntry) -> Result<()> {
+    if !entry.r#match.is_empty() || entry.priority != 0 {
+        return invalid("a default action has no match and no priority");
+    }
+    if entry.time_since_last_hit.is_some() {
+        return invalid("a default action has no time_since_last_hit");
+    }
+    Ok(())
 }
 
 fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<Entity> {
     let name = &schema.declared(table).name;
-    if !entry.r#match.is_empty() || entry.priority != 0 {
-        return invalid(format!("table {name}: a default action has no match and no priority"));
-    }
+    check_default(entry)?;
     objects::no_colours(entry.meter_counter_data.as_ref())?;
-    if entry.idle_timeout_ns != 0
-        || entry.time_since_last_hit.is_some()
-        || entry.meter_config.is_some()
-        || entry.counter_data.is_some()
-    {
+    if entry.idle_timeout_ns != 0 || entry.meter_config.is_some() || entry.counter_data.is_some() {
         return invalid(format!("table {name}: a default action has no timeout, meter or counter"));
     }
-    let action = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+    let action = match entry.action.as_ref().map(|action| action.r#type.as_ref()) {
+        // The default action that the program declares.
         None => None,
-        Some(Does::Action(action)) => {
+        Some(None) => {
+            return invalid(format!("table {name}: the action is empty; without one it is reset"));
+        }
+        Some(Some(Does::Action(action))) => {
             schema.check_scope(table, action.action_id, true)?;
             Some(action::call(schema, table, action)?)
         }
-        Some(_) => return invalid(format!("table {name}: a default action is a single action")),
+        Some(Some(_)) => {
+            return invalid(format!("table {name}: a default action is a single action"));
+        }
     };
     Ok(Entity::DefaultAction { table, action })
 }

@@ -107,11 +107,12 @@ pub fn modified(entry: &p4::PacketReplicationEngineEntry, control: &Control) -> 
 fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entity> {
     named(session.session_id, "clone session")?;
     let id = number(session.session_id, "clone session")?;
-    let replicas = if deleted {
-        vec![Member { port: PortNumber(0), instance: 0 }]
-    } else {
-        members(&session.replicas, || format!("clone session {id}"))?
-    };
+    if deleted {
+        let replicas = vec![Member { port: PortNumber(0), instance: 0 }];
+        let session = Session { replicas, traffic_class: None, truncate_bytes: 0 };
+        return Ok(Entity::Mirror { id, session });
+    }
+    let replicas = members(&session.replicas, || format!("clone session {id}"))?;
     let class = u8::try_from(session.class_of_service).ok().filter(|class| *class < 8);
     let Some(class) = class else {
         return invalid(format!(

@@ -9,7 +9,7 @@ use super::{Pending, Result};
 use crate::control::{ControlError, Entity, Query, TableEntry, Target, Update};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::translate::action;
-use crate::p4runtime::translate::entry::OneShot;
+use crate::p4runtime::translate::entry::{ActionSet, OneShot};
 use crate::p4runtime::watch;
 use p4::entity::Entity as Message;
 use p4::update::Type;
@@ -34,15 +34,15 @@ pub(super) fn not_own(id: u32) -> Result<()> {
 pub(super) fn one_shot(
     context: &Context<'_>,
     mut entry: TableEntry,
-    actions: &[OneShot],
+    set: &ActionSet,
     pending: &mut Pending<'_>,
 ) -> Result<Step> {
     let table = entry.key.table;
-    let free = free_ids(context, table, actions.len() + 1, &mut pending.taken)?;
+    let free = free_ids(context, table, set.actions.len() + 1, &mut pending.taken)?;
     let (group, ids) = (free[0], &free[1..]);
     let mut steps: Vec<Update> = Vec::new();
     let mut members = Vec::new();
-    for (OneShot { call, weight, watch }, id) in actions.iter().zip(ids) {
+    for (OneShot { call, weight, watch }, id) in set.actions.iter().zip(ids) {
         steps.push(Update::Insert(Entity::Member { table, id: *id, action: call.clone() }));
         members.push(p4::action_profile_group::Member {
             member_id: *id,
@@ -54,7 +54,7 @@ pub(super) fn one_shot(
         action_profile_id: context.schema.ids.profiles[table.index()],
         group_id: group,
         members,
-        max_size: 0,
+        max_size: set.settings,
     };
     if let Message::ActionProfileGroup(message) =
         pending.effective(&Message::ActionProfileGroup(message), false)?

@@ -119,9 +119,7 @@ impl Context<'_> {
                 Ok(Step::Updates(steps.map(Update::Modify).into()))
             }
             Wanted::Entity(entity) => self.one(entity),
-            Wanted::OneShot(entry, actions) => {
-                action_sets::one_shot(self, entry, &actions, pending)
-            }
+            Wanted::OneShot(entry, set) => action_sets::one_shot(self, entry, &set, pending),
         }
     }
 
@@ -284,7 +282,7 @@ fn current(
     }
 }
 
-/// Counter, rates and timeout of an existing entry; in a constant table, only counter and rates.
+/// Counter, rates and timeout of an existing entry; of a constant one, only counter and rates.
 fn with_its_action(
     control: &Control,
     schema: &Schema,
@@ -295,6 +293,12 @@ fn with_its_action(
     let key = entry::key(schema, table, message)?;
     let mut found = current(control, schema, key.clone(), pending)?;
     let declared = schema.declared(table);
+    if found.is_const && (message.idle_timeout_ns != 0 || !message.metadata.is_empty()) {
+        return Err(ControlError::PermissionDenied(format!(
+            "table {}: the entry is constant, so only its counter and its meter are written",
+            declared.name
+        )));
+    }
     (found.counter, found.meter) = (None, None);
     entry::resources(declared, message, &mut found)?;
     let mut steps = Vec::new();
