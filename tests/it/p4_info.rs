@@ -304,9 +304,11 @@ fn a_register_above_64_bits_is_one_number_for_controllers() {
     let message = forms.register(wide, &[1, 0x2345]);
     let bytes = vec![1, 0, 0, 0, 0, 0, 0, 0x23, 0x45];
     assert_eq!(message.data, Some(Data::Bitstring(bytes)));
-    assert_eq!(forms.cells(wide, &message, 2), Some(vec![vec![1], vec![0x23, 0x45]]));
+    let found = forms.cells(wide, &message, 2, || "wide".into());
+    assert_eq!(found, Ok(Some(vec![vec![1], vec![0x23, 0x45]])));
     let long = P4Data { data: Some(Data::Bitstring(vec![1; 17])) };
-    assert_eq!(forms.cells(wide, &long, 2), None);
+    let refused = forms.cells(wide, &long, 2, || "wide".into());
+    assert!(matches!(refused, Err(ControlError::OutOfRange(_))), "{refused:?}");
 }
 
 /// Types stand in the order of their names: a message of a map has none, and the next run would have another.
