@@ -19,10 +19,11 @@ pub enum ControlError {
     /// An object to be created already exists: a port, a session, a multicast group.
     #[error("{0}")]
     AlreadyExists(String),
-    /// The entry, member or group to be changed, deleted or read does not exist. The text names its table only.
+    /// The entry, member or group to be changed, deleted or read does not exist. The text names its table, and the number
+    /// of a member or group.
     #[error("{0}")]
     NoEntry(String),
-    /// The entry, member or group to be inserted already exists. The text names its table only.
+    /// The entry, member or group to be inserted already exists. The text as above.
     #[error("{0}")]
     EntryExists(String),
     /// The request is invalid, independent of the state of the device.
