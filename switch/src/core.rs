@@ -29,6 +29,7 @@ mod links;
 pub(crate) mod live_trace;
 mod manager;
 mod merge;
+mod mesh;
 mod message;
 pub(crate) mod notice;
 mod originate;
@@ -39,7 +40,6 @@ mod queues;
 mod receive;
 mod record;
 mod sampler;
-mod served;
 pub(crate) mod signal;
 mod slot;
 mod statistics;
@@ -68,7 +68,6 @@ use crate::replicate::ReplicationReader;
 
 pub use bounds::PASSES_MAX;
 use bounds::{BURSTS_AGAIN, Copies};
-pub use control::PortPlace;
 use dispatch::Pass;
 use egress::Egress;
 pub use entry_counters::{EntriesShown, EntryReport, NoEntriesShown, TableEntries};
@@ -76,16 +75,17 @@ pub(crate) use entry_counters::{entries_of, match_text};
 pub use error::DeviceError;
 use full_tables::FullTables;
 pub use generate::Generator;
-pub use handover::{Mesh, WORKERS_MAX};
 pub use idle::IdleEntry;
 use idle::IdleWatch;
 use live_trace::Look;
 pub use live_trace::{EventFilter, PassTrace, TraceRequest, TraceShared};
-use manager::Manager;
+pub use manager::Manager;
+pub(crate) use mesh::UNCHARGED_MAX;
+pub use mesh::{Mesh, WORKERS_MAX};
 pub use message::{Message, Topic};
 use outcomes::Outcomes;
 pub use outcomes::{DroppedPacket, PuntedPacket};
-use ports::Ports;
+pub use ports::Ports;
 pub use program_report::{CellReport, ProgramReport, TableReport};
 pub use queues::{
     GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, QueueReport,
@@ -94,8 +94,7 @@ pub use queues::{
 use receive::Ingress;
 use record::Recording;
 pub use sampler::Samples;
-pub(crate) use served::RING as UNCHARGED_MAX;
-pub use slot::{PortReport, PortState};
+pub use slot::{PortPlace, PortReport, PortState};
 pub use statistics::Statistics;
 pub use trim::StandIn;
 use worker_link::WorkerLink;
@@ -129,7 +128,7 @@ pub enum MacControlPolicy {
     Pass,
 }
 
-/// A device with one worker, or one worker of a device ([`Core::join`]): parts that own their fields, and the order in
+/// A device with one worker, or one worker of a device ([`Core::mesh`]): parts that own their fields, and the order in
 /// which they work.
 ///
 /// Fields that every packet uses come first, together: where many devices share a thread, little of each stays in the
@@ -154,8 +153,8 @@ pub struct Core {
     /// Buffer, queues, schedulers, flow control.
     manager: Manager,
     egress: Egress,
-    /// The other workers, if there are any.
-    mesh: Option<Mesh>,
+    /// The rings to the other workers of the device, if there are any; to be set before ports are added.
+    pub mesh: Mesh,
     /// Commands from the control handle, and notices to it.
     control: Option<Box<WorkerLink>>,
     copies: Copies,
@@ -189,7 +188,7 @@ impl Core {
             device: DeviceState::default(),
             manager,
             egress: Egress::default(),
-            mesh: None,
+            mesh: Mesh::default(),
             control: None,
             copies: Copies::default(),
             replication: ReplicationReader::default(),
@@ -207,13 +206,34 @@ impl Core {
         self.executor.current()
     }
 
+    /// The ports: their links, ledgers and messages.
+    pub fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// The ports, to change their settings and to take their messages.
+    pub fn ports_mut(&mut self) -> &mut Ports {
+        &mut self.ports
+    }
+
+    /// The traffic manager as it was last accounted: its settings and its queued packets. Counters are those of
+    /// [`Core::view`].
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// The traffic manager, for callers that observe or change its congestion points.
+    pub fn manager_mut(&mut self) -> &mut Manager {
+        &mut self.manager
+    }
+
     /// The packet memory, for ports whose frames the caller provides.
     pub fn memory(&mut self) -> &mut PacketMemory {
         &mut self.mem
     }
 
     /// Moves everything that is there now, at most one burst from each port. `now` is counted from the start of the
-    /// device, and does not go back from one call to the next. Errors of ports are among [`Core::take_messages`].
+    /// device, and does not go back from one call to the next. Errors of ports are among [`Ports::take_messages`].
     pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
         self.serve_control(now);
         let mut progress = self.begin_poll(now);
@@ -298,7 +318,7 @@ impl Core {
     fn begin_poll(&mut self, now: Time) -> Progress {
         self.now = now;
         self.manager.tm.advance(now);
-        let handed = if self.mesh.is_some() { self.take_handed() } else { 0 };
+        let handed = if self.mesh.is_shared() { self.take_handed() } else { 0 };
         self.after_pass();
         self.copies.made = 0;
         let is_busy = self.copies.are_enough(self.ingress.again.len());
@@ -321,7 +341,7 @@ impl Core {
             if has_departed || self.ingress.again.is_empty() {
                 break;
             }
-            self.take_again();
+            self.ingress.take_again();
             self.run_ingress(Pass::Again, reborrow(&mut trace));
         }
         progress.sent += self.transmit(trace);
@@ -368,7 +388,7 @@ impl Core {
     #[inline]
     fn next_but(&self, buffer: Deadline) -> Deadline {
         let waits = !self.ingress.again.is_empty() || !self.egress.departing.is_empty();
-        if waits || self.has_pending() {
+        if waits || self.mesh.has_pending() {
             return Deadline::NOW;
         }
         let mut next = buffer;
@@ -376,11 +396,6 @@ impl Core {
             next = next.min(notifier.next_deadline());
         }
         next.min(self.ingress.generators.next().into())
-    }
-
-    /// True while a port has not accepted all frames that are ready for it.
-    pub fn waits_for_room(&self) -> bool {
-        self.ports.active.next(0).is_some()
     }
 
     /// The earliest time at which [`Core::poll`] has work: [`Core::next_timer`], or the next frame of an input with its

@@ -59,5 +59,5 @@ pub fn nic_program() -> Result<Loaded, Rejected> {
 
 /// The end point on a port of a device; `None` for another kind of port.
 pub fn end_point(core: &mut Core, port: PortNumber) -> Option<&mut EndPointPort> {
-    core.port(port)?.as_any_mut()?.downcast_mut()
+    core.ports_mut().port(port)?.as_any_mut()?.downcast_mut()
 }

@@ -108,7 +108,7 @@
 //! // 1000 bytes, FCS, preamble and gap at 1 Gbit/s are 8192 ns.
 //! assert_eq!(*begun.lock().unwrap(), [0, 8192, 16384].map(Time::from_ns));
 //! // Messages of ports and of the device, including errors of ports.
-//! assert!(core.take_messages().is_empty());
+//! assert!(core.ports_mut().take_messages().is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

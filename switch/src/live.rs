@@ -223,7 +223,9 @@ pub fn run_until(
 ) -> Result<(), LiveError> {
     let ended = poll_until(core, workers, duration, signals, on_event);
     let finished = workers.finish(core);
-    for message in core.take_messages().into_iter().chain(workers.shared().take_messages()) {
+    for message in
+        core.ports_mut().take_messages().into_iter().chain(workers.shared().take_messages())
+    {
         on_event(Event::Message(message), workers);
     }
     ended.and(finished)
@@ -267,7 +269,7 @@ fn poll_until(
         } else if core.ageing_is_put_off() {
             core.age(now);
         }
-        for message in core.take_messages().into_iter().chain(shared.take_messages()) {
+        for message in core.ports_mut().take_messages().into_iter().chain(shared.take_messages()) {
             on_event(Event::Message(message), workers);
         }
         let mut stop = false;
@@ -320,6 +322,6 @@ fn next_wait(core: &mut Core, now: Time) -> Span {
     let next = core.next_event_at(now);
     let timer = next.map_or(LONGEST_SLEEP, |at| (at - SPIN_BELOW).since(now));
     // A port without room does not report when it has room again.
-    let room = if core.waits_for_room() { LOOK_FOR_ROOM } else { LONGEST_SLEEP };
+    let room = if core.ports().wait_for_room() { LOOK_FOR_ROOM } else { LONGEST_SLEEP };
     timer.min(room).min(LONGEST_SLEEP)
 }

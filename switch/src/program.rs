@@ -438,7 +438,7 @@ impl Loaded {
         let Some(config) = &self.config else { return Ok(()) };
         for (number, port) in &config.ports {
             if let Some(mac) = port.mac {
-                core.set_mac(*number, mac);
+                core.ports_mut().set_mac(*number, mac);
             }
         }
         match config.queues(numbers) {
@@ -493,7 +493,7 @@ impl Loaded {
         })?;
         let mut cores = self.workers_on(memory, options, workers)?;
         for (core, mesh) in cores.iter_mut().zip(Mesh::of(workers)) {
-            core.join(mesh);
+            core.mesh = mesh;
         }
         Ok(cores)
     }

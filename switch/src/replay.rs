@@ -125,7 +125,7 @@ fn open_port(
 
 /// Reports inputs that were held up (packets came later than in the capture), out of order, and left out records.
 fn report_inputs(core: &mut Core, report: &mut dyn FnMut(String)) {
-    core.take_last_messages().into_iter().for_each(|message| report(message.text));
+    core.ports_mut().take_last_messages().into_iter().for_each(|message| report(message.text));
     for port in core.port_reports().iter().filter(|port| port.medium.rx_no_memory > 0) {
         let (port, name) = (port.port, &port.name);
         report(format!(
@@ -154,7 +154,7 @@ fn run_to_the_end(
     loop {
         if now >= age_at {
             core.age(now);
-            core.take_messages().into_iter().for_each(|message| report(message.text));
+            core.ports_mut().take_messages().into_iter().for_each(|message| report(message.text));
             age_at = now + AGE_EVERY;
         }
         let progress = core.poll(now, None);
@@ -162,7 +162,7 @@ fn run_to_the_end(
             // A record that a signal cut is no failure of its input.
             return Some(failure.unwrap_or(ReplayError::Stopped(core.queued())));
         }
-        for message in core.take_messages() {
+        for message in core.ports_mut().take_messages() {
             // The first one is returned, and reported by the caller.
             match failure {
                 None => failure = Some(ReplayError::Failed(message.text)),
@@ -172,7 +172,7 @@ fn run_to_the_end(
         if progress.received > 0 {
             continue;
         }
-        let arrival = core.next_arrival();
+        let arrival = core.ports_mut().next_arrival();
         if arrival.is_none() {
             // Generators without an end of their own end with the input.
             core.end_generators(true);

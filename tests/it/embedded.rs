@@ -87,7 +87,7 @@ fn polled(port: BrokenPort) -> Core {
 fn frames_over_the_burst_are_refused_by_name() {
     let mut core =
         polled(BrokenPort { frames: 200, gives_too_many: true, ..BrokenPort::default() });
-    let messages = core.take_messages();
+    let messages = core.ports_mut().take_messages();
     let texts: Vec<String> = messages.iter().map(|message| message.to_string()).collect();
     let surplus = "gave 136 frames more than the 64";
     assert!(texts.iter().any(|text| text.contains(surplus)), "{texts:?}");

@@ -71,7 +71,7 @@ fn idle_entries_stay_unless_the_table_removes_them() {
         assert_eq!(found(&mut sandbox, 999), []);
         assert_eq!(found(&mut sandbox, 1000), [(one, false), (three, true)]);
         assert_eq!(found(&mut sandbox, 1200), []);
-        let messages = sandbox.core.take_messages();
+        let messages = sandbox.core.ports_mut().take_messages();
         assert_eq!(messages.len(), 1, "{messages:?}");
         assert!(messages[0].contains("table stays") && messages[0].contains("on_idle: remove"));
 
@@ -80,7 +80,7 @@ fn idle_entries_stay_unless_the_table_removes_them() {
         assert_eq!(found(&mut sandbox, 2999), []);
         assert_eq!(found(&mut sandbox, 3000), [(one, false)], "idle again");
         assert_eq!(found(&mut sandbox, 5000), [(one, false), (two, false)], "one still is");
-        assert!(sandbox.core.take_messages().is_empty(), "one message for a table");
+        assert!(sandbox.core.ports_mut().take_messages().is_empty(), "one message for a table");
 
         let statistics = sandbox.core.statistics();
         let program = statistics.program.expect("a program");

@@ -233,7 +233,7 @@ fn every_charge_comes_back() {
         core.port_status(PortNumber(1)).expect("port 1").groups[0].account.total()
     };
     assert!(lent(&mut fabric.cores[0]) > 60 * 4900, "{} B", lent(&mut fabric.cores[0]));
-    while fars[1].count() > 0 || fabric.cores[1].traffic().slots().0 > 0 {
+    while fars[1].count() > 0 || fabric.cores[1].manager().tm.slots().0 > 0 {
         now += Span::from_us(100);
         fabric.cores[1].poll(now, None);
     }

@@ -288,7 +288,7 @@ fn ports(args: &RunArgs, loaded: &Loaded) -> Result<(Option<PortFile>, Vec<Numbe
 /// The ports in the form that opens them, for a line of text.
 fn names(specs: &[Numbered], cores: &mut [Core]) -> String {
     let name = |(number, _): &Numbered| {
-        cores[0].port(*number).map(|port| format!("{number}={}", port.name()))
+        cores[0].ports_mut().port(*number).map(|port| format!("{number}={}", port.name()))
     };
     let names: Vec<String> = specs.iter().filter_map(name).collect();
     if names.is_empty() { "no port yet".to_owned() } else { names.join(" ") }

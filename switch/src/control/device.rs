@@ -24,7 +24,7 @@ pub(super) fn no_port(port: PortNumber) -> ControlError {
 impl Control {
     /// The worker that owns a port.
     pub(super) fn owner(&self, port: PortNumber) -> Result<usize> {
-        self.ask(0, move |core, _| core.worker_of(port))?.ok_or_else(|| no_port(port))
+        self.ask(0, move |core, _| core.ports().worker_of(port, 0))?.ok_or_else(|| no_port(port))
     }
 
     /// Runs `work` in the worker that owns the port.
@@ -99,7 +99,7 @@ impl Control {
     pub fn port_places(&self) -> Result<Vec<PortPlace>> {
         let mut all = Vec::new();
         for worker in 0..self.workers() {
-            all.extend(self.ask(worker, move |core, _| core.port_places(worker))?);
+            all.extend(self.ask(worker, move |core, _| core.ports().places(worker))?);
         }
         Ok(all)
     }
@@ -111,7 +111,9 @@ impl Control {
     pub fn ports(&self) -> Result<Vec<PortState>> {
         let (mut all, mut served) = (Vec::new(), Vec::new());
         for worker in 0..self.workers() {
-            let (own, others) = self.ask(worker, |core, _| (core.port_states(), core.served()))?;
+            let states =
+                move |core: &mut Core, _| (core.ports().states(worker), core.ports().served());
+            let (own, others) = self.ask(worker, states)?;
             all.extend(own);
             served.extend(others.into_iter().map(|port| (port, worker)));
         }
@@ -221,7 +223,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Unavailable`].
     pub fn clear_watermarks(&self) -> Result<()> {
-        self.ask_all(|core, _| core.traffic_mut().clear_watermarks()).map(drop)
+        self.ask_all(|core, _| core.manager_mut().tm.clear_watermarks()).map(drop)
     }
 }
 
@@ -233,7 +235,7 @@ impl Control {
     pub fn links(&self) -> Result<Vec<(crate::core::PortReport, LinkState)>> {
         let mut states = BTreeMap::new();
         for worker in 0..self.workers() {
-            states.extend(self.ask(worker, |core, _| core.link_states())?);
+            states.extend(self.ask(worker, |core, _| core.ports().link_states())?);
         }
         let ports = self.statistics()?.ports;
         let state = |port: &crate::core::PortReport| states.get(&port.port).copied();

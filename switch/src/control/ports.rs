@@ -113,10 +113,13 @@ impl Control {
     /// [`ControlError::AlreadyExists`]: the number is taken, or its capture exists;
     /// [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own is in use or cannot be written.
     pub fn add_port(&self, number: PortNumber, spec: &PortSpec) -> Result<Vec<String>> {
-        let mut memory = self.ask(0, move |core, _| match core.worker_of(number) {
-            Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
-            None => Ok(core.memory().worker()),
-        })??;
+        let mut memory =
+            self.ask(0, move |core, _| match core.ports().worker_of(number, 0) {
+                Some(_) => {
+                    Err(ControlError::AlreadyExists(format!("port {number} exists already")))
+                }
+                None => Ok(core.memory().worker()),
+            })??;
         let mut spec = spec.clone();
         let _one_at_a_time = lock(&self.shared.adding);
         self.check_files(number, &mut spec)?;
@@ -383,7 +386,7 @@ impl Control {
 
     /// Number of ports of each worker.
     fn owned(&self) -> Result<Vec<usize>> {
-        let count = |core: &mut Core, _| core.owned_ports();
+        let count = |core: &mut Core, _| core.ports().owned_numbers().len();
         (0..self.workers()).map(|worker| self.ask(worker, count)).collect()
     }
 
@@ -404,7 +407,7 @@ impl Control {
         writer: Option<usize>,
         owned: &mut [usize],
     ) -> Result<usize> {
-        let former = self.ask(0, move |core, _| core.former_worker_of(number))?;
+        let former = self.ask(0, move |core, _| core.ports().former_worker_of(number, 0))?;
         let fewest = owned.iter().enumerate().min_by_key(|(_, ports)| **ports);
         let owner = former.or(writer).or(fewest.map(|(worker, _)| worker)).unwrap_or(0);
         owned[owner] += 1;

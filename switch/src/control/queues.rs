@@ -86,16 +86,18 @@ pub struct PortChange {
 fn settings(core: &mut Core) -> Vec<QueueSettings> {
     let core = &*core;
     let of_port = |port: PortNumber| {
-        let id = core.traffic_port(port);
+        let id = core.ports().traffic_port(port);
         let queues =
             move |id| (0..CLASSES as u8).map(move |queue| settings_of(core, port, id, queue));
         id.into_iter().flat_map(queues)
     };
-    core.queued_ports().into_iter().flat_map(of_port).collect()
+    // Without `qos:` no queue has a setting.
+    let ports = core.manager().is_configured().then(|| core.ports().owned_numbers());
+    ports.into_iter().flatten().flat_map(of_port).collect()
 }
 
 fn settings_of(core: &Core, port: PortNumber, id: PortId, queue: u8) -> QueueSettings {
-    let tm = core.traffic();
+    let tm = &core.manager().tm;
     let lossless = tm.group_lossless(id, queue);
     let (account, pool) = tm.group_share(id, queue).unzip();
     QueueSettings {
@@ -120,7 +122,7 @@ pub(crate) fn no_marking(one: &QueueSettings) -> ControlError {
 
 /// Checks that a port can have PFC for these priorities.
 fn check_pfc(core: &Core, port: PortNumber, id: PortId, enabled: u8) -> Result<()> {
-    let traffic = core.traffic();
+    let traffic = &core.manager().tm;
     let flow = traffic.flow_control(id).unwrap_or_default();
     if flow.mode != FlowControl::Pfc {
         let text = format!(
@@ -144,10 +146,10 @@ fn check_pfc(core: &Core, port: PortNumber, id: PortId, enabled: u8) -> Result<(
 fn waits(core: &mut Core) -> Vec<Wait> {
     let edges = core.view(core.time()).wait_edges().into_iter().filter_map(|edge| {
         Some(Wait {
-            port: core.port_of_traffic(edge.ingress)?,
+            port: core.ports().port_of_traffic(edge.ingress)?,
             priorities: (!edge.whole_link)
                 .then(|| (0..8).filter(|p| edge.priorities >> p & 1 == 1).collect()),
-            waits_for: core.port_of_traffic(edge.egress)?,
+            waits_for: core.ports().port_of_traffic(edge.egress)?,
             queue: edge.queue,
             bytes: edge.bytes,
         })
@@ -189,16 +191,16 @@ impl Control {
     /// class whose headroom is for a lower one; its flow control is not PFC, or the group of a priority is lossy.
     pub fn change_port(&self, port: PortNumber, change: PortChange) -> Result<()> {
         self.ask_owner(port, move |core, now| {
-            let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
+            let id = core.ports().traffic_port(port).ok_or_else(|| no_port(port))?;
             if let Some(enabled) = change.pfc {
                 check_pfc(core, port, id, enabled)?;
             }
             if let Some(rate) = change.rate {
-                let set = core.set_rate(now, port, rate);
+                let set = core.manager_mut().set_rate(now, id, port, rate);
                 set.map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
             }
             if let Some(enabled) = change.pfc {
-                core.traffic_mut().set_pfc_enabled(now, id, enabled);
+                core.manager_mut().tm.set_pfc_enabled(now, id, enabled);
             }
             Ok(())
         })?
@@ -217,7 +219,7 @@ impl Control {
         change: impl FnOnce(&QueueSettings) -> Result<QueueChange> + Send + 'static,
     ) -> Result<()> {
         self.ask_owner(port, move |core, now| {
-            let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
+            let id = core.ports().traffic_port(port).ok_or_else(|| no_port(port))?;
             if usize::from(queue) >= CLASSES {
                 let text = format!("there is no queue {queue}: a port has {CLASSES}");
                 return Err(ControlError::NotFound(text));
@@ -227,7 +229,7 @@ impl Control {
             if wred.is_some() && current.wred.is_none() {
                 return Err(no_marking(&current));
             }
-            let traffic = core.traffic_mut();
+            let traffic = &mut core.manager_mut().tm;
             if let Some(config) = wred {
                 traffic.set_wred(id, queue, config);
             }

@@ -381,10 +381,11 @@ fn a_table_that_becomes_full_is_an_event() {
     let (mut core, control) = device();
     let events = |core: &mut Core| {
         core.check_tables();
-        let found = core.take_messages().into_iter().map(|message| match message.topic {
-            Topic::Event(DeviceEvent::TableFull { table, over }) => (table, over),
-            other => panic!("{other:?}"),
-        });
+        let found =
+            core.ports_mut().take_messages().into_iter().map(|message| match message.topic {
+                Topic::Event(DeviceEvent::TableFull { table, over }) => (table, over),
+                other => panic!("{other:?}"),
+            });
         found.collect::<Vec<_>>()
     };
     let (nothing, full) = (Vec::<(String, bool)>::new(), |over| vec![("ways".to_owned(), over)]);
@@ -508,10 +509,10 @@ fn a_late_worker_has_the_same_ports_in_the_end() {
     let added = changes.map(|changes| changes.added.values().all(std::result::Result::is_ok));
     assert!(matches!(added, Ok(true)), "{added:?}");
     assert!(!is_closed.load(Ordering::Relaxed));
-    for core in &mut cores {
-        assert_eq!(core.worker_of(PortNumber(1)), Some(0));
+    for core in &cores {
+        assert_eq!(core.ports().worker_of(PortNumber(1), core.mesh.me()), Some(0));
     }
-    assert_eq!(cores[1].served(), [PortNumber(1)]);
+    assert_eq!(cores[1].ports().served(), [PortNumber(1)]);
 }
 
 /// A wake that nobody waits for any more does not shorten the next wait.

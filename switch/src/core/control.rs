@@ -10,26 +10,10 @@ use wireyard_tables::time::Time;
 use super::manager::slot_of;
 use super::message::{Message, Topic};
 use super::notice::{DeviceEvent, IdleNotice, NoticeKind};
-use super::slot::Slot;
 use super::worker_link::{BETWEEN_BURSTS, Subscriber, WorkerLink};
-use super::{Core, IdleEntry, Mesh};
-use crate::ports::{LinkState, PortNumber};
+use super::{Core, IdleEntry};
+use crate::ports::PortNumber;
 use crate::tm::{PortId, Terms};
-
-/// A port, with what a client outside of the device needs to send and receive in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortPlace {
-    /// Its number.
-    pub number: PortNumber,
-    /// Source address of its own frames.
-    pub mac: [u8; 6],
-    /// MTU in bytes, without the Ethernet header; `None` if unknown.
-    pub mtu_bytes: Option<u32>,
-    /// Its link is up.
-    pub up: bool,
-    /// The worker that owns it.
-    pub worker: usize,
-}
 
 impl Core {
     /// The handle on this device, made by [`control`](crate::control).
@@ -162,56 +146,12 @@ impl Core {
         }
     }
 
-    /// The worker that owns a port.
-    pub(crate) fn worker_of(&self, port: PortNumber) -> Option<usize> {
-        let slot = self.ports.find(port)?;
-        let mine = self.mesh.as_ref().map_or(0, Mesh::me);
-        Some(self.ports[slot].worker.map_or(mine, usize::from))
-    }
-
-    /// The worker that owned a port before it was removed.
-    pub(crate) fn former_worker_of(&self, port: PortNumber) -> Option<usize> {
-        let slot = self.ports.removed(port)?;
-        let mine = self.mesh.as_ref().map_or(0, Mesh::me);
-        Some(self.ports[slot].worker.map_or(mine, usize::from))
-    }
-
-    /// Number of ports that belong to this worker.
-    pub(crate) fn owned_ports(&self) -> usize {
-        self.ports.iter().filter(|slot| slot.present && slot.worker.is_none()).count()
-    }
-
-    /// Ports of other workers of which this worker serves a queue.
-    pub(crate) fn served(&self) -> Vec<PortNumber> {
-        let served = self.ports.iter().filter(|slot| slot.present && slot.has_queue);
-        served.map(|slot| slot.number).collect()
-    }
-
-    /// Link states of the ports of this worker, as of the last check.
-    pub(crate) fn link_states(&self) -> Vec<(PortNumber, LinkState)> {
-        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
-        mine.map(|slot| (slot.number, slot.last_state())).collect()
-    }
-
     /// Injects a packet into ingress as if it had been received by this port. False where no packet memory is free.
     pub(crate) fn inject_at(&mut self, port: PortNumber, frame: &[u8], now: Time) -> bool {
         let Some(slot) = self.ports.find(port) else { return false };
         let before = self.ingress.again.len();
         self.enter(slot, frame, now);
         self.ingress.again.len() > before
-    }
-
-    /// The ports of this worker.
-    pub(crate) fn port_places(&self, worker: usize) -> Vec<PortPlace> {
-        let own = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
-        let place = |slot: &Slot| PortPlace {
-            number: slot.number,
-            mac: self.ports.own_address(slot),
-            mtu_bytes: slot.port.caps().mtu_bytes,
-            up: !slot.link_is_down(),
-            worker,
-        };
-        own.filter(|slot| slot.is_ethernet()).map(place).collect()
     }
 
     /// Sends a packet out of this port unchanged, in `class` or else the class of the port's maps. False where no

@@ -3,6 +3,7 @@
 use wireyard_pipeline::exec::{
     Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, TRIMMED, flags,
 };
+use wireyard_pipeline::generation::Executor;
 use wireyard_pipeline::ids::ReasonId;
 use wireyard_pipeline::ir::{CPU_PORT, Half};
 use wireyard_pipeline::packet::Buf;
@@ -44,7 +45,7 @@ impl Core {
         if packets == 0 {
             return;
         }
-        let (mut burst, mut meta) = self.take_burst();
+        let (mut burst, mut meta) = self.ingress.take_burst();
         self.ingress(pass, &mut burst, &mut meta[..packets], reborrow(&mut trace));
         let mut departs = None;
         for (index, (packet, intrinsic)) in burst.iter_mut().zip(&mut meta).enumerate() {
@@ -160,11 +161,6 @@ impl Core {
         }
     }
 
-    #[inline]
-    pub(super) fn take_burst(&mut self) -> (Vec<Descriptor>, Vec<Intrinsic>) {
-        (std::mem::take(&mut self.ingress.burst), std::mem::take(&mut self.ingress.meta))
-    }
-
     /// Dispatches the packet, and sends a copy of it as received to each session that ingress named. Together they are
     /// charged once.
     fn dispatch_with_clones(
@@ -177,19 +173,14 @@ impl Core {
         packet.data_off = intrinsic.original_off;
         packet.len = intrinsic.original_len;
         packet.forget_headers();
-        let charge = self.charge_copies(&packet);
+        let (ports, cuts) = (&self.ports, &self.ingress.cuts);
+        let charge = self.manager.charge_copies(self.now, ports, cuts, &packet);
         let sessions = &intrinsic.clones[..usize::from(intrinsic.clone_count)];
         self.mirror_all(&mut packet, sessions, PacketPath::CloneIngress, charge);
         done.bounds = packet.bounds;
         self.release(packet);
         self.dispatch(done, intrinsic, Terms { charge, ..Terms::default() });
         self.manager.release_copies(self.now, charge);
-    }
-
-    fn charge_copies(&mut self, packet: &Descriptor) -> Charge {
-        let (from, bytes) =
-            (self.ports.charged_slot(ingress_of(packet)), self.ingress.cuts.frame_bytes(packet));
-        self.manager.charge_copies(self.now, packet, from, bytes)
     }
 
     /// Copies a packet to mirror sessions; makes no copy if its budget does not suffice for all.
@@ -252,7 +243,7 @@ impl Core {
         if truncate_bytes != 0 {
             copy.len = copy.len.min(truncate_bytes);
         }
-        self.will_leave(&copy, 1);
+        self.executor.count_in(copy.generation, 1);
         self.enqueue(&mut copy, member.port, Terms { charge, ..Terms::default() });
     }
 
@@ -298,21 +289,9 @@ impl Core {
         self.punt(packet, reason);
     }
 
-    /// Counts `packets` more packets of this generation that wait for egress than ingress let through.
-    pub(super) fn will_leave(&self, packet: &Descriptor, packets: u64) {
-        self.executor.count_in(packet.generation, packets);
-    }
-
-    /// Counts a packet that ingress let through and that will not enter egress.
-    pub(super) fn will_not_leave(&self, packet: &Descriptor) {
-        if packet.flags & DEVICE_ORIGINATED == 0 {
-            self.executor.count_out(packet.generation);
-        }
-    }
-
     /// Drops, before egress, a packet that ingress let through.
     pub(super) fn refuse(&mut self, packet: Descriptor, reason: ReasonIndex) {
-        self.will_not_leave(&packet);
+        will_not_leave(&self.executor, &packet);
         self.drop_packet(packet, reason);
     }
 
@@ -338,13 +317,17 @@ impl Core {
         } else if let Some((last, others)) = copies.split_last() {
             // Clones may have charged the memory of this packet already.
             let charges = terms.charge == Charge::Own && !others.is_empty();
-            let charge = if charges { self.charge_copies(&packet) } else { terms.charge };
+            let (ports, cuts) = (&self.ports, &self.ingress.cuts);
+            let charge = match charges {
+                true => self.manager.charge_copies(self.now, ports, cuts, &packet),
+                false => terms.charge,
+            };
             let terms = Terms { charge, ..terms };
             for member in others {
                 self.ports.account(from, |ledger| ledger.generated += 1);
                 match packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) {
                     Some(buf) => {
-                        self.will_leave(&packet, 1);
+                        self.executor.count_in(packet.generation, 1);
                         self.enqueue_copy(packet.with_buf(buf), *member, terms);
                     }
                     None => self.ports.account_drop(from, DeviceReason::NoMemory.index()),
@@ -477,6 +460,13 @@ impl Core {
         if let Some(buf) = packet.buf.take() {
             self.mem.free(buf);
         }
+    }
+}
+
+/// Counts a packet that ingress let through and that will not enter egress.
+pub(super) fn will_not_leave(executor: &Executor, packet: &Descriptor) {
+    if packet.flags & DEVICE_ORIGINATED == 0 {
+        executor.count_out(packet.generation);
     }
 }
 

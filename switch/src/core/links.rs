@@ -4,7 +4,6 @@
 //! manager, which drops or keeps what is queued for it, without loss for other ports. What is queued for a port that is
 //! removed is dropped as `port_removed`, its pauses end, and its number no longer exists for the program.
 
-use std::os::fd::RawFd;
 use std::path::Path;
 
 use wireyard_tables::time::Time;
@@ -37,6 +36,42 @@ impl Core {
         }
         let slot = self.ports.add(number, port, self.mem.kept() as usize);
         self.report_link(slot);
+        Ok(())
+    }
+
+    /// Adds a port that belongs to another worker, with `place` in its stead.
+    ///
+    /// # Errors
+    /// As [`Core::add_port`].
+    pub fn add_elsewhere(
+        &mut self,
+        number: PortNumber,
+        worker: u8,
+        place: AbsentPort,
+    ) -> Result<(), DeviceError> {
+        self.add_port(number, Box::new(place))?;
+        if let Some(slot) = self.ports.find(number) {
+            self.ports[slot].worker = Some(worker);
+        }
+        Ok(())
+    }
+
+    /// Adds a queue of a port that belongs to another worker: this worker receives from it, and without `qos:` sends by
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Core::add_port`].
+    pub fn add_queue(
+        &mut self,
+        number: PortNumber,
+        worker: u8,
+        queue: Box<dyn Port>,
+    ) -> Result<(), DeviceError> {
+        self.add_port(number, queue)?;
+        if let Some(slot) = self.ports.find(number) {
+            self.ports[slot].worker = Some(worker);
+            self.ports[slot].has_queue = true;
+        }
         Ok(())
     }
 
@@ -104,17 +139,6 @@ impl Core {
         Ok(())
     }
 
-    /// Sets the source address of the frames that a port itself sends; the port may be added later.
-    pub fn set_mac(&mut self, number: PortNumber, mac: [u8; 6]) {
-        self.ports.set_mac(number, mac);
-    }
-
-    /// The port itself.
-    pub fn port(&mut self, number: PortNumber) -> Option<&mut dyn Port> {
-        let slot = self.ports.find(number)?;
-        Some(self.ports[slot].port.as_mut())
-    }
-
     /// Checks the links. Messages report changes, and what ports have found out since they were opened.
     pub fn check_links(&mut self, now: Time) {
         self.now = now;
@@ -157,33 +181,6 @@ impl Core {
         self.queued() == 0 && !self.generates() && self.ports.have_ended(now)
     }
 
-    /// Arrival time of the next frame of an input with its own timing; `None` when there is none.
-    pub fn next_arrival(&mut self) -> Option<Time> {
-        self.ports.next_arrival()
-    }
-
-    /// Like [`Core::next_arrival`], for one port.
-    pub fn next_arrival_at(&mut self, number: PortNumber) -> Option<Time> {
-        let slot = self.ports.find(number)?;
-        self.ports[slot].port.next_arrival()
-    }
-
-    /// Numbers and descriptors of the ports that have one: what to sleep on, and what [`Core::poll_readable`] takes.
-    pub fn poll_fds(&self) -> impl Iterator<Item = (PortNumber, RawFd)> {
-        self.ports.poll_fds()
-    }
-
-    /// True if every port must be polled in every poll, regardless of its descriptor.
-    pub fn polls_always(&self) -> bool {
-        self.ports.are_always_polled()
-    }
-
-    /// Number of changes of the set of ports: a caller that waits on their descriptors must read them again when it
-    /// changes.
-    pub fn port_changes(&self) -> u64 {
-        self.ports.changes
-    }
-
     /// Sends what is queued and closes the ports.
     pub fn drain(&mut self, now: Time) -> Vec<PortError> {
         for _ in 0..PASSES_MAX {
@@ -208,12 +205,6 @@ impl Core {
         }
         errors.extend(self.recording.finish());
         errors
-    }
-
-    /// True while the link of a port is up without carrier: after a link comes up, the operating system takes up to a
-    /// second to detect the carrier.
-    pub fn waits_for_carrier(&mut self, now: Time) -> bool {
-        self.ports.wait_for_carrier(now)
     }
 
     /// Removes a port from the device and closes it. The returned error is the port's, about its last frames.

@@ -10,13 +10,15 @@
 use wireyard_pipeline::exec::{Descriptor, Intrinsic, flags};
 use wireyard_tables::time::{Deadline, Span, Time};
 
+use super::cuts::CutRecords;
 use super::error::DeviceError;
+use super::ports::{Ports, egress_of, ingress_of};
 use crate::config::qos::{Classifier, PortLink, Qos, QosConfig, QosPort};
 use crate::ports::PortNumber;
 use crate::stats::{ReasonIndex, Reasons};
 use crate::tm::{
     Arrival, Charge, Color, DropReason, FlowControl, FlowControlConfig, PortConfig, PortId,
-    Release, Terms, Tm,
+    Release, SharedCharge, Terms, Tm,
 };
 use crate::units::BitsPerSec;
 
@@ -34,14 +36,15 @@ pub(super) fn release_of(intrinsic: &Intrinsic, now: Time) -> Release {
     if at > now { Release::At(at) } else { Release::Immediate }
 }
 
-/// The traffic manager with its maps. Fields that every packet uses come first, together.
+/// The traffic manager of a device with its class maps and names. Fields that every packet uses come first, together.
 #[repr(C)]
-pub(super) struct Manager {
+pub struct Manager {
     /// True with `qos:`; otherwise packets have no class but one that a program assigns.
     pub(super) configured: bool,
     /// By number of the traffic manager's port.
     maps: Vec<Classifier>,
-    pub(super) tm: Tm<Descriptor>,
+    /// Buffer, queues, schedulers, flow control.
+    pub tm: Tm<Descriptor>,
     /// By [`DropReason`].
     reasons: [ReasonIndex; DropReason::ALL.len()],
     /// The configuration of ports.
@@ -87,7 +90,18 @@ fn plain() -> Option<Qos> {
     QosConfig::default().resolve(&[link]).ok()
 }
 
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Manager").field("configured", &self.configured).finish_non_exhaustive()
+    }
+}
+
 impl Manager {
+    /// True with `qos:`.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.configured
+    }
+
     /// Without `qos:`, for as many packets as there are chunks.
     pub(super) fn plain(chunks: u32, reasons: &mut Reasons) -> Manager {
         let mut qos = plain().unwrap_or_else(|| unreachable!("the plain preset is tested"));
@@ -207,15 +221,16 @@ impl Manager {
     pub(super) fn charge_copies(
         &mut self,
         now: Time,
+        ports: &Ports,
+        cuts: &CutRecords,
         packet: &Descriptor,
-        from: Option<usize>,
-        bytes: u32,
     ) -> Charge {
         if !self.configured {
             return Charge::Own;
         }
-        let ingress = from.map_or(PortId(0), port_id);
-        let charged = self.tm.charge_shared(now, ingress, packet.priority_group % 8, bytes);
+        let ingress = ports.charged_slot(ingress_of(packet)).map_or(PortId(0), port_id);
+        let (group, bytes) = (packet.priority_group % 8, cuts.frame_bytes(packet));
+        let charged = self.tm.charge_shared(now, ingress, group, bytes);
         charged.map_or_else(Charge::Refused, Charge::Shared)
     }
 
@@ -224,6 +239,67 @@ impl Manager {
         if let Charge::Shared(memory) = charge {
             self.tm.release_shared(now, memory);
         }
+    }
+
+    /// Charges the priority group of a packet that will wait at another worker; copies that are charged
+    /// together have one charge, but held copies have charges of their own. `None`: nothing is charged here, as `worker`
+    /// owns the ingress port too and charges it.
+    ///
+    /// # Errors
+    /// The reason for which the group refuses it.
+    pub(super) fn charge_remote(
+        &mut self,
+        now: Time,
+        ports: &Ports,
+        cuts: &CutRecords,
+        worker: u8,
+        packet: &Descriptor,
+        terms: Terms,
+    ) -> Result<Option<SharedCharge>, DropReason> {
+        if !self.configured {
+            return Ok(None);
+        }
+        match terms.charge {
+            Charge::Refused(reason) => return Err(reason),
+            Charge::Shared(memory) if terms.release == Release::Immediate => {
+                return Ok(self.tm.retain_shared(memory).then_some(memory));
+            }
+            Charge::Shared(_) | Charge::Own | Charge::Control => {}
+        }
+        let from = ports.find(ingress_of(packet));
+        if from.is_some_and(|slot| ports[slot].worker == Some(worker)) {
+            return Ok(None);
+        }
+        let ingress = from.filter(|slot| ports.is_here(*slot)).map_or(PortId(0), port_id);
+        let (group, bytes) = (packet.priority_group % 8, cuts.frame_bytes(packet));
+        self.tm.charge_shared(now, ingress, group, bytes).map(Some)
+    }
+
+    /// Counts a packet that its priority group refused at the egress queue it was for, in this worker: a queue's
+    /// counters are the sum over all workers.
+    pub(super) fn count_refused(
+        &mut self,
+        ports: &Ports,
+        cuts: &CutRecords,
+        packet: &Descriptor,
+        terms: Terms,
+        reason: DropReason,
+    ) {
+        let Some(to) = ports.find(egress_of(packet)) else { return };
+        // Copies that were refused together are not counted at queues.
+        if matches!(terms.charge, Charge::Refused(_)) {
+            return;
+        }
+        let (from, bytes) = (ports.charged_slot(ingress_of(packet)), cuts.frame_bytes(packet));
+        let arrival = self.arrival(packet, from, to, bytes, terms);
+        self.tm.count_refusal(&arrival, reason);
+    }
+
+    /// The other worker that keeps the accounts of a slot's port; `None` if this worker keeps them. Without `qos:` there
+    /// are none.
+    #[inline]
+    pub(super) fn owner_elsewhere(&self, ports: &Ports, slot: usize) -> Option<u8> {
+        ports[slot].worker.filter(|_| self.configured)
     }
 
     /// The reason of the ledger.
@@ -243,21 +319,24 @@ impl Manager {
         self.qos.report.pools.iter().map(|pool| pool.name.as_str())
     }
 
-    /// Changes the rate of port `number` in this slot, which must have a rate. With a lossless class the new rate is at
-    /// most the configured one: the headroom was computed for that.
-    pub(super) fn set_rate(
+    /// Changes the rate of port `number`, which is `id` here and must have a rate. With a lossless class the new rate is
+    /// at most the configured one: the headroom was computed for that.
+    ///
+    /// # Errors
+    /// The port has no rate, or has a lossless class and a lower configured one.
+    pub(crate) fn set_rate(
         &mut self,
         now: Time,
-        slot: usize,
+        id: PortId,
         number: PortNumber,
         rate: BitsPerSec,
     ) -> Result<(), DeviceError> {
         let configured = self.configuration(number).tm.rate;
-        let is_lossless = self.tm.lossless_groups(port_id(slot)) != 0;
+        let is_lossless = self.tm.lossless_groups(id) != 0;
         if let Some(most) = configured.filter(|most| is_lossless && rate > *most) {
             return Err(DeviceError::LosslessRate { port: number, most });
         }
-        if !self.tm.set_rate(now, port_id(slot), rate) {
+        if !self.tm.set_rate(now, id, rate) {
             return Err(DeviceError::NoRate(number));
         }
         Ok(())

@@ -29,7 +29,7 @@ impl Core {
 
     /// Acts on a MAC control frame, if it is well formed.
     pub(super) fn mac_control_received(&mut self, slot: usize, frame: RxFrame) {
-        if let Some(owner) = self.owner_elsewhere(slot) {
+        if let Some(owner) = self.manager.owner_elsewhere(&self.ports, slot) {
             return self.mac_control_for(owner, slot, frame);
         }
         let bytes = self.mem.frame(&frame.buf, frame.data_off, frame.len);
@@ -92,7 +92,7 @@ impl Core {
                     );
                     self.notify_storm(port, queue, false, text);
                 }
-                Event::Returned { worker, charge } => self.give_back(worker, charge),
+                Event::Returned { worker, charge } => self.mesh.give_back(worker, charge),
                 Event::StormRestored { port, queue } => {
                     let name = self.ports.name(slot_of(port));
                     let text = format!("{name}: the PFC storm on queue {queue} is over");

@@ -11,22 +11,24 @@ use wireyard_pipeline::exec::Descriptor;
 use wireyard_tables::time::Time;
 
 use super::error::DeviceError;
+use super::manager::{port_id, slot_of};
 use super::message::{Message, Topic};
 use super::notice::DeviceEvent;
-use super::slot::Slot;
+use super::slot::{PortPlace, PortState, Slot};
 use crate::bit_set::BitSet;
 use crate::config::is_port;
 use crate::ports::{LinkState, Port, PortError, PortNumber};
 use crate::stats::{Ledger, ReasonIndex};
+use crate::tm::PortId;
 
 /// Frames that wait for a port without room; more are dropped as `tx_full`. The limit is lower where packet memory has
 /// less for each port, so that ports that accept nothing do not use up the memory of the others.
 const BACKLOG_MAX: usize = 1024;
 const BACKLOG_LEAST: usize = 16;
 
-/// The ports, by slot. Fields that every packet uses come first, together.
+/// The ports of a device, by slot, with their ledgers, backlogs and messages. Fields that every packet uses come first, together.
 #[repr(C)]
-pub(super) struct Ports {
+pub struct Ports {
     slots: Vec<Slot>,
     /// Slot by port number; `u16::MAX` for none.
     slot_of: Vec<u16>,
@@ -45,6 +47,12 @@ pub(super) struct Ports {
     /// Configured source addresses of the ports' own frames.
     macs: BTreeMap<PortNumber, [u8; 6]>,
     pub(super) messages: Vec<Message>,
+}
+
+impl std::fmt::Debug for Ports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ports").field("numbers", &self.numbers).finish_non_exhaustive()
+    }
 }
 
 impl Default for Ports {
@@ -99,6 +107,72 @@ pub(super) fn egress_of(packet: &Descriptor) -> PortNumber {
 }
 
 impl Ports {
+    /// The port itself.
+    pub fn port(&mut self, number: PortNumber) -> Option<&mut dyn Port> {
+        let slot = self.find(number)?;
+        Some(self.slots[slot].port.as_mut())
+    }
+
+    /// The traffic manager's number of a port.
+    pub fn traffic_port(&self, number: PortNumber) -> Option<PortId> {
+        self.find(number).map(port_id)
+    }
+
+    /// The port with this number in the traffic manager; `None` for the CPU port.
+    pub fn port_of_traffic(&self, id: PortId) -> Option<PortNumber> {
+        self.slots.get(slot_of(id)?).map(|slot| slot.number)
+    }
+
+    /// The worker that owns a port; `me` is this worker.
+    pub(crate) fn worker_of(&self, number: PortNumber, me: usize) -> Option<usize> {
+        let slot = self.find(number)?;
+        Some(self.slots[slot].worker.map_or(me, usize::from))
+    }
+
+    /// The worker that owned a port before it was removed; `me` is this worker.
+    pub(crate) fn former_worker_of(&self, number: PortNumber, me: usize) -> Option<usize> {
+        let slot = self.removed(number)?;
+        Some(self.slots[slot].worker.map_or(me, usize::from))
+    }
+
+    /// Ports of other workers of which this worker serves a queue.
+    pub(crate) fn served(&self) -> Vec<PortNumber> {
+        let served = self.slots.iter().filter(|slot| slot.present && slot.has_queue);
+        served.map(|slot| slot.number).collect()
+    }
+
+    /// The ports that this worker owns.
+    fn owned(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.is_owned())
+    }
+
+    /// Numbers of the ports that this worker owns, in slot order.
+    pub(crate) fn owned_numbers(&self) -> Vec<PortNumber> {
+        self.owned().map(|slot| slot.number).collect()
+    }
+
+    /// Link states of the ports that this worker owns, as of the last check.
+    pub(crate) fn link_states(&self) -> Vec<(PortNumber, LinkState)> {
+        self.owned().map(|slot| (slot.number, slot.last_state())).collect()
+    }
+
+    /// The state of the ports that this worker, `me`, owns.
+    pub(crate) fn states(&self, me: usize) -> Vec<PortState> {
+        self.owned().map(|slot| slot.state(me)).collect()
+    }
+
+    /// The Ethernet ports that this worker, `me`, owns, for clients outside of the device.
+    pub(crate) fn places(&self, me: usize) -> Vec<PortPlace> {
+        let place = |slot: &Slot| PortPlace {
+            number: slot.number,
+            mac: self.own_address(slot),
+            mtu_bytes: slot.port.caps().mtu_bytes,
+            up: !slot.link_is_down(),
+            worker: me,
+        };
+        self.owned().filter(|slot| slot.is_ethernet()).map(place).collect()
+    }
+
     /// Number of slots, with those of removed ports.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
@@ -242,7 +316,7 @@ impl Ports {
     }
 
     /// The sum of all ledgers.
-    pub(super) fn ledger(&self) -> Ledger {
+    pub fn ledger(&self) -> Ledger {
         let mut total = self.cpu.clone();
         self.slots.iter().for_each(|slot| total.merge(&slot.ledger));
         total
@@ -253,7 +327,8 @@ impl Ports {
         self.active.iter().map(|slot| self.slots[slot].backlog.len()).sum()
     }
 
-    pub(super) fn set_mac(&mut self, number: PortNumber, mac: [u8; 6]) {
+    /// Sets the source address of the frames that a port itself sends; the port may be added later.
+    pub fn set_mac(&mut self, number: PortNumber, mac: [u8; 6]) {
         self.macs.insert(number, mac);
     }
 
@@ -323,6 +398,17 @@ impl Ports {
         }
     }
 
+    /// Messages since the last call: a link or an interface changed, or the device has something to report.
+    pub fn take_messages(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Like [`Ports::take_messages`], with what the ports have found out until now.
+    pub(crate) fn take_last_messages(&mut self) -> Vec<Message> {
+        (0..self.slots.len()).for_each(|slot| self.report_notices(slot));
+        self.take_messages()
+    }
+
     /// True when there is a port and the input of all has ended.
     pub(super) fn have_ended(&mut self, now: Time) -> bool {
         self.slots.iter().any(|slot| slot.present)
@@ -330,25 +416,45 @@ impl Ports {
     }
 
     /// Arrival time of the next frame of an input with its own timing; `None` when there is none.
-    pub(super) fn next_arrival(&mut self) -> Option<Time> {
+    pub fn next_arrival(&mut self) -> Option<Time> {
         self.slots.iter_mut().filter_map(|slot| slot.port.next_arrival()).min()
     }
 
-    /// Numbers and descriptors of the ports that have one.
-    pub(super) fn poll_fds(&self) -> impl Iterator<Item = (PortNumber, RawFd)> {
+    /// Like [`Ports::next_arrival`], for one port.
+    #[inline]
+    pub fn next_arrival_at(&mut self, number: PortNumber) -> Option<Time> {
+        let slot = self.find(number)?;
+        self.slots[slot].port.next_arrival()
+    }
+
+    /// Numbers and descriptors of the ports that have one: what to sleep on, and what
+    /// [`Core::poll_readable`](super::Core::poll_readable) takes.
+    pub fn poll_fds(&self) -> impl Iterator<Item = (PortNumber, RawFd)> {
         self.slots.iter().filter_map(|slot| Some((slot.number, slot.port.poll_fd()?)))
     }
 
     /// True if every port must be polled in every poll, regardless of its descriptor.
-    pub(super) fn are_always_polled(&self) -> bool {
+    pub fn are_always_polled(&self) -> bool {
         self.slots.iter().all(|slot| slot.is_always_polled)
     }
 
-    /// True while the link of a port of this worker is up but has no carrier.
-    pub(super) fn wait_for_carrier(&mut self, now: Time) -> bool {
-        let present = self.slots.iter_mut().filter(|slot| slot.present && slot.worker.is_none());
+    /// Number of changes of the set of ports: a caller that waits on their descriptors must read them again when it
+    /// changes.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// True while a port has not accepted all frames that are ready for it.
+    pub fn wait_for_room(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// True while the link of a port of this worker is up without carrier: after a link comes up, the operating system
+    /// takes up to a second to detect the carrier.
+    pub fn wait_for_carrier(&mut self, now: Time) -> bool {
+        let owned = self.slots.iter_mut().filter(|slot| slot.is_owned());
         let mut waits = false;
-        for slot in present {
+        for slot in owned {
             slot.check_link(now);
             waits |= slot.has_no_carrier();
         }

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use super::cuts::CutRecords;
 use super::dispatch::Pass;
 use super::generate::Generators;
-use super::handover::Mesh;
 use super::{Core, Progress, reborrow};
 use crate::ports::{PortError, RxFrame};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts};
@@ -50,6 +49,21 @@ impl Default for Ingress {
     }
 }
 
+impl Ingress {
+    /// The packets of a pass and their metadata, which are returned to the fields when the pass is over: the lists are
+    /// reused.
+    #[inline]
+    pub(super) fn take_burst(&mut self) -> (Vec<Descriptor>, Vec<Intrinsic>) {
+        (std::mem::take(&mut self.burst), std::mem::take(&mut self.meta))
+    }
+
+    /// Moves packets for another pass into the burst.
+    pub(super) fn take_again(&mut self) {
+        let count = self.again.len().min(BURST_MAX);
+        self.burst.extend(self.again.drain(..count));
+    }
+}
+
 impl Core {
     /// Receives a burst of a port and runs ingress on it; receives nothing while there is no room. `is_last_port`: no
     /// port is polled after this one. Returns the number of frames.
@@ -61,14 +75,13 @@ impl Core {
         progress: &mut Progress,
         trace: Option<&mut dyn TraceSink>,
     ) -> usize {
-        let is_crowded = self.mesh.as_ref().is_some_and(Mesh::is_crowded);
-        if is_crowded || self.copies.are_enough(self.ingress.again.len()) {
+        if self.mesh.is_crowded() || self.copies.are_enough(self.ingress.again.len()) {
             return 0;
         }
         let received = self.rx_burst(slot);
         progress.received += received;
         self.list_received(slot);
-        if let Some(owner) = self.owner_elsewhere(slot) {
+        if let Some(owner) = self.manager.owner_elsewhere(&self.ports, slot) {
             self.ingress_for(owner, trace);
             return received;
         }
@@ -156,12 +169,5 @@ impl Core {
         descriptor.ingress_link = port.link_code();
         descriptor.cut = cut;
         descriptor
-    }
-
-    /// Moves packets for another pass into the burst.
-    pub(super) fn take_again(&mut self) {
-        let count = self.ingress.again.len().min(BURST_MAX);
-        let Ingress { burst, again, .. } = &mut self.ingress;
-        burst.extend(again.drain(..count));
     }
 }

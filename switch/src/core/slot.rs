@@ -10,7 +10,7 @@ use crate::stats::{Ledger, LedgerReport, Reasons};
 
 /// A port of the device. Fields that every packet uses come first, together.
 #[repr(C, align(64))]
-pub(super) struct Slot {
+pub struct Slot {
     pub(super) port: Box<dyn Port>,
     /// Its number.
     pub(super) number: PortNumber,
@@ -78,7 +78,28 @@ pub struct PortState {
     pub faults: Option<String>,
 }
 
+/// A port, with what a client outside of the device needs to send and receive in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortPlace {
+    /// Its number.
+    pub number: PortNumber,
+    /// Source address of its own frames.
+    pub mac: [u8; 6],
+    /// MTU in bytes, without the Ethernet header; `None` if unknown.
+    pub mtu_bytes: Option<u32>,
+    /// Its link is up.
+    pub up: bool,
+    /// The worker that owns it.
+    pub worker: usize,
+}
+
 impl Slot {
+    /// True for a present port that this worker owns.
+    pub(super) fn is_owned(&self) -> bool {
+        self.present && self.worker.is_none()
+    }
+
+    /// Its state now; `worker` is this worker.
     pub(super) fn state(&self, worker: usize) -> PortState {
         PortState {
             port: self.number,

@@ -5,17 +5,15 @@ use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
 use wireyard_tables::time::Time;
 
-use super::manager::{port_id, slot_of};
 use super::ports::ingress_of;
 use super::{
-    Core, DeviceError, DroppedPacket, EntriesShown, Mesh, Message, NotificationReport, PortReport,
-    PortState, ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
+    Core, DroppedPacket, EntriesShown, NotificationReport, PortReport, ProgramReport, PuntedPacket,
+    QueueingReport, TableEntries, entries_of,
 };
 use crate::ports::PortNumber;
 use crate::recorder::RecorderReport;
 use crate::stats::{ControllersReport, Ledger, LedgerReport, LinuxReport, StorageReport};
-use crate::tm::{PortId, PortStatus, Tm, View};
-use crate::units::BitsPerSec;
+use crate::tm::{PortStatus, View};
 
 /// A snapshot of all counters of a device.
 #[derive(Clone, Debug, Serialize)]
@@ -92,14 +90,9 @@ impl Core {
         }
     }
 
-    /// The sum of all ledgers.
-    pub fn ledger(&self) -> Ledger {
-        self.ports.ledger()
-    }
-
     /// The ledger with names of reasons, and whether it balances.
     pub fn report(&self) -> LedgerReport {
-        LedgerReport::new(&self.ledger(), &self.outcomes.reasons, self.queued() as u64)
+        LedgerReport::new(&self.ports.ledger(), &self.outcomes.reasons, self.queued() as u64)
     }
 
     /// The ledgers of the ports, with their own counters.
@@ -108,13 +101,6 @@ impl Core {
         let reasons = &self.outcomes.reasons;
         let there = self.ports.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
         there.map(|(slot, n)| slot.report(reasons, n)).collect()
-    }
-
-    /// The state of the ports that this worker owns.
-    pub fn port_states(&self) -> Vec<PortState> {
-        let worker = self.mesh.as_ref().map_or(0, Mesh::me);
-        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
-        mine.map(|slot| slot.state(worker)).collect()
     }
 
     /// Packets inside by ingress port, in slot order.
@@ -126,9 +112,7 @@ impl Core {
         let waits = self.ingress.again.iter().chain(&self.egress.departing);
         waiting.extend(waits.map(ingress_of));
         waiting.extend(self.manager.tm.packets().map(ingress_of));
-        if let Some(mesh) = &mut self.mesh {
-            mesh.count_handed(&mut |number| waiting.push(number));
-        }
+        self.mesh.count_handed(&mut |number| waiting.push(number));
         let mut counts = vec![0; self.ports.len()];
         for number in waiting {
             if let Some(slot) = self.ports.ledger_of(number) {
@@ -163,12 +147,12 @@ impl Core {
 
     /// Bytes that wait in a queue of a port; `None` when there is no such port.
     pub fn queue_bytes(&self, number: PortNumber, queue: u8) -> Option<u64> {
-        Some(self.manager.tm.queue_bytes(self.traffic_port(number)?, queue))
+        Some(self.manager.tm.queue_bytes(self.ports.traffic_port(number)?, queue))
     }
 
     /// The traffic manager's counters of a port.
     pub fn port_status(&mut self, number: PortNumber) -> Option<PortStatus> {
-        let id = self.traffic_port(number)?;
+        let id = self.ports.traffic_port(number)?;
         self.view(self.now).port(id)
     }
 
@@ -187,7 +171,7 @@ impl Core {
 
     /// Drops so far for a reason.
     pub fn drops(&self, reason: &str) -> u64 {
-        self.ledger().dropped_for(&self.outcomes.reasons, reason)
+        self.ports.ledger().dropped_for(&self.outcomes.reasons, reason)
     }
 
     /// All reasons for which packets were or may be dropped or consumed; those of a program from its first use on.
@@ -197,51 +181,13 @@ impl Core {
 
     /// Packets consumed so far for a reason.
     pub fn consumed(&self, reason: &str) -> u64 {
-        self.ledger().consumed_for(&self.outcomes.reasons, reason)
+        self.ports.ledger().consumed_for(&self.outcomes.reasons, reason)
     }
 
     /// The traffic manager at `now`: counters, watermarks, waits between ports.
     pub fn view(&mut self, now: Time) -> View<'_, Descriptor> {
         self.sync(now);
         self.manager.tm.view(now)
-    }
-
-    /// The traffic manager: its settings and its queued packets.
-    pub fn traffic(&self) -> &Tm<Descriptor> {
-        &self.manager.tm
-    }
-
-    /// The traffic manager, for callers that observe or change its congestion points.
-    pub fn traffic_mut(&mut self) -> &mut Tm<Descriptor> {
-        &mut self.manager.tm
-    }
-
-    /// Changes the rate of a port at run time.
-    pub(crate) fn set_rate(
-        &mut self,
-        now: Time,
-        number: PortNumber,
-        rate: BitsPerSec,
-    ) -> Result<(), DeviceError> {
-        let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
-        self.manager.set_rate(now, slot, number, rate)
-    }
-
-    /// Numbers of the ports of this worker, where queues are configured.
-    pub(crate) fn queued_ports(&self) -> Vec<PortNumber> {
-        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
-        mine.filter(|_| self.manager.configured).map(|slot| slot.number).collect()
-    }
-
-    /// The traffic manager's number of a port.
-    pub fn traffic_port(&self, number: PortNumber) -> Option<PortId> {
-        self.ports.find(number).map(port_id)
-    }
-
-    /// The port with this number in the traffic manager; `None` for the CPU port.
-    pub fn port_of_traffic(&self, id: PortId) -> Option<PortNumber> {
-        let slot = slot_of(id)?;
-        (slot < self.ports.len()).then(|| self.ports[slot].number)
     }
 
     /// Collects packets for the control plane from now on; [`Core::take_punted`] returns them.
@@ -265,21 +211,9 @@ impl Core {
         self.outcomes.dropped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Messages about ports since the last call: an interface went down, disappeared, came back.
-    pub fn take_messages(&mut self) -> Vec<Message> {
-        std::mem::take(&mut self.ports.messages)
-    }
-
-    /// Messages about ports, with what the ports have found out until now.
-    pub(crate) fn take_last_messages(&mut self) -> Vec<Message> {
-        (0..self.ports.len()).for_each(|slot| self.ports.report_notices(slot));
-        self.take_messages()
-    }
-
     /// Number of packets inside: in queues, held, waiting for a port, or for another pass.
     pub fn queued(&self) -> usize {
-        let handed = self.mesh.as_ref().map_or(0, Mesh::waiting);
         let passes = self.ingress.again.len() + self.egress.departing.len();
-        passes + self.manager.queued() + self.ports.waiting() + handed
+        passes + self.manager.queued() + self.ports.waiting() + self.mesh.waiting()
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn switch(
     core.set_qos(&qos)?;
     for host in 0..HOSTS {
         let opened = cables::open_switch(host, core.memory())?;
-        core.set_mac(switch_port(host), port_mac(host));
+        core.ports_mut().set_mac(switch_port(host), port_mac(host));
         core.add_port(switch_port(host), opened.port)?;
     }
     Ok(core)

@@ -306,7 +306,7 @@ fn switch(
     }
     core.set_qos(&qos)?;
     for (number, port) in scenario.fabric.nodes[node].ports().zip(ports) {
-        core.set_mac(number, port_mac(node, number));
+        core.ports_mut().set_mac(number, port_mac(node, number));
         core.add_port(number, port)?;
     }
     Ok(core)

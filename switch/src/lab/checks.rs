@@ -137,8 +137,8 @@ impl Lab {
         let mut ports = Vec::new();
         for port in fabric.nodes[node].ports() {
             let core = &mut self.cores[node];
-            let Some(id) = core.traffic_port(port) else { continue };
-            let lossless = core.traffic().lossless_groups(id);
+            let Some(id) = core.ports().traffic_port(port) else { continue };
+            let lossless = core.manager().tm.lossless_groups(id);
             let Some(status) = core.view(now).port(id) else { continue };
             let name = port_name(fabric, node, port);
             for (group, status) in status.groups.iter().enumerate() {
@@ -261,9 +261,10 @@ impl Lab {
         let mut edges = Vec::new();
         for (node, core) in self.cores.iter_mut().enumerate() {
             for edge in core.view(now).wait_edges() {
-                let (Some(inward), Some(outward)) =
-                    (core.port_of_traffic(edge.ingress), core.port_of_traffic(edge.egress))
-                else {
+                let (Some(inward), Some(outward)) = (
+                    core.ports().port_of_traffic(edge.ingress),
+                    core.ports().port_of_traffic(edge.egress),
+                ) else {
                     continue;
                 };
                 let Some(link) = fabric.nodes[node].link(inward) else { continue };
@@ -338,8 +339,8 @@ impl Lab {
         let fabric = &self.scenario.fabric;
         let ends = fabric.links[link].ends.into_iter().filter_map(|node| {
             let core = &self.cores[node];
-            let port = core.traffic_port(fabric.port(node, link))?;
-            (0..CLASSES as u8).filter_map(|queue| core.traffic().max_rate(port, queue)).min()
+            let port = core.ports().traffic_port(fabric.port(node, link))?;
+            (0..CLASSES as u8).filter_map(|queue| core.manager().tm.max_rate(port, queue)).min()
         });
         ends.min()
     }
@@ -373,7 +374,7 @@ impl Lab {
         let (mut paused, now) = (Vec::new(), self.now);
         for (node, core) in self.cores.iter_mut().enumerate() {
             for port in self.scenario.fabric.nodes[node].ports() {
-                let status = core.traffic_port(port).and_then(|id| core.view(now).port(id));
+                let status = core.ports().traffic_port(port).and_then(|id| core.view(now).port(id));
                 let queues = status.iter().flat_map(|status| status.queues.iter().zip(0u8..));
                 let stuck = queues.filter(|(status, _)| status.paused && status.packets > 0);
                 paused.extend(stuck.map(|(_, queue)| (node, port, queue)));

@@ -382,6 +382,7 @@ impl Lab {
     pub(super) fn linked_port(&self, node: usize, id: PortId) -> Option<PortNumber> {
         let links = self.scenario.fabric.nodes[node].links.len();
         self.cores[node]
+            .ports()
             .port_of_traffic(id)
             .filter(|port| (1..=links).contains(&usize::from(port.0)))
     }

@@ -165,7 +165,7 @@ impl Lab {
         let places = circle.into_iter().chain(self.paused());
         for (node, port, queue) in places {
             let core = &self.cores[node];
-            let mut queued = core.traffic().packets();
+            let mut queued = core.manager().tm.packets();
             let Some(packet) = queued.find(|p| p.egress_port == port.0 && p.ingress_ns > 0) else {
                 continue;
             };

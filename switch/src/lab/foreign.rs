@@ -43,7 +43,7 @@ fn pauses(lab: &Lab) -> String {
     let fabric = &lab.scenario().fabric;
     let mut rows = Vec::new();
     for (node, core) in lab.cores.iter().enumerate() {
-        for event in core.traffic().received_pauses() {
+        for event in core.manager().tm.received_pauses() {
             let Some(port) = lab.linked_port(node, event.port) else { continue };
             let kind = u8::from(fabric.nodes[node].kind == NodeKind::Switch);
             for (bits, what) in [(event.resumed, 0), (event.stopped, 1)] {

@@ -98,8 +98,8 @@ pub(super) fn build(
     let qos = queues(scenario.host_of(node), &setup)
         .map_err(|problems| LabError::AdapterQueues { host: name.clone(), problems })?;
     core.set_qos(&qos)?;
-    core.set_mac(WIRE_PORT, host_mac(node));
-    core.set_mac(END_POINT_PORT, host_mac(node));
+    core.ports_mut().set_mac(WIRE_PORT, host_mac(node));
+    core.ports_mut().set_mac(END_POINT_PORT, host_mac(node));
     let wire = wires.into_iter().next().ok_or_else(no_link)?;
     core.add_port(WIRE_PORT, wire)?;
     let config = host_config(scenario, node, setup.rate);

@@ -283,7 +283,7 @@ impl Part {
         let progress = core.poll_ports(now, &self.due, trace);
         let mut next = core.next_effect().not_before(now);
         if let Some(at) = &mut node_state.end_point {
-            *at = core.next_arrival_at(host::END_POINT).into();
+            *at = core.ports_mut().next_arrival_at(host::END_POINT).into();
             next = next.min(*at);
         }
         if arrives {

@@ -150,7 +150,7 @@ impl Probe<'_> {
             let options = DeviceOptions { engine, memory, ..DeviceOptions::default() };
             let mut core = loaded.device(options)?;
             let numbers = description.ports();
-            numbers.for_each(|number| core.set_mac(number, port_mac(node, number)));
+            numbers.for_each(|number| core.ports_mut().set_mac(number, port_mac(node, number)));
             let kind = link_type(scenario.host.transport);
             let ports: Vec<_> = description.ports().map(|number| (number, kind)).collect();
             Ok(Sandbox::new(core, &ports)?)

@@ -73,7 +73,8 @@ impl<'a> Window<'a> {
         let now = lab.now();
         let nodes = lab.cores.iter_mut().zip(&lab.scenario.fabric.nodes);
         let ports = nodes.map(|(core, node)| {
-            let status = |port| core.traffic_port(port).and_then(|id| core.view(now).port(id));
+            let status =
+                |port| core.ports().traffic_port(port).and_then(|id| core.view(now).port(id));
             node.ports().map_while(status).collect()
         });
         let ports = ports.collect();

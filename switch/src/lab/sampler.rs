@@ -149,12 +149,12 @@ impl Sampler {
 
     /// Starts counting marks by depth at every congestion point, and recording pauses.
     pub fn prepare(&mut self, cores: &mut [Box<Core>]) {
-        cores.iter_mut().for_each(|core| core.traffic_mut().observe_pauses());
+        cores.iter_mut().for_each(|core| core.manager_mut().tm.observe_pauses());
         for &(node, port) in &self.ports {
             let core = &mut cores[node];
-            let Some(id) = core.traffic_port(port) else { continue };
+            let Some(id) = core.ports().traffic_port(port) else { continue };
             for queue in 0..CLASSES as u8 {
-                let Some(wred) = core.traffic().wred(id, queue) else { continue };
+                let Some(wred) = core.manager().tm.wred(id, queue) else { continue };
                 let Some((kmin, kmax, pmax)) = wred.curves[0].map(|curve| curve.parts()) else {
                     continue;
                 };
@@ -167,10 +167,10 @@ impl Sampler {
 
     fn restart(&self, cores: &mut [Box<Core>]) {
         for (&(node, port, queue), (_, kmax, _)) in &self.curves {
-            let Some(id) = cores[node].traffic_port(port) else { continue };
+            let Some(id) = cores[node].ports().traffic_port(port) else { continue };
             let width = (kmax / BUCKETS_TO_KMAX).max(1);
             let histogram = MarkingHistogram::new(width, BUCKETS);
-            cores[node].traffic_mut().observe_marking(id, queue, Some(histogram));
+            cores[node].manager_mut().tm.observe_marking(id, queue, Some(histogram));
         }
     }
 
@@ -196,9 +196,9 @@ impl Sampler {
         (self.waiting, self.summed) = (BTreeMap::new(), 0.0);
         self.restart(cores);
         for &(node, port) in &self.ports {
-            cores[node].traffic_mut().clear_watermarks();
+            cores[node].manager_mut().tm.clear_watermarks();
             let core = &mut cores[node];
-            let status = core.traffic_port(port).and_then(|id| core.view(now).port(id));
+            let status = core.ports().traffic_port(port).and_then(|id| core.view(now).port(id));
             self.base.extend(status.map(|status| ((node, port), status)));
         }
         self.flow_base = flows.iter().map(|flow| flow.status(cores)).collect();
@@ -266,7 +266,7 @@ impl Sampler {
         core: &mut Core,
         now: Time,
     ) {
-        let Some(id) = core.traffic_port(port) else { return };
+        let Some(id) = core.ports().traffic_port(port) else { return };
         let view = core.view(now);
         for queue in 0..CLASSES as u8 {
             let (bytes, key) = (view.queue_bytes(id, queue), (node, port, queue));

@@ -32,9 +32,9 @@ impl Lab {
         for node in fabric.switches() {
             let core = &mut self.cores[node];
             for port in fabric.nodes[node].ports() {
-                let Some(id) = core.traffic_port(port) else { continue };
+                let Some(id) = core.ports().traffic_port(port) else { continue };
                 for queue in 0..CLASSES as u8 {
-                    let bytes = Bytes::new(core.traffic().queue_bytes(id, queue));
+                    let bytes = Bytes::new(core.manager().tm.queue_bytes(id, queue));
                     snapshot.queue = snapshot.queue.max(bytes);
                     snapshot.marked += core.view(self.now).marked(id, queue);
                 }
@@ -42,7 +42,7 @@ impl Lab {
                 snapshot.xoffs += status.map_or(0, |status| status.pauses.tx_xoff.iter().sum());
             }
         }
-        snapshot.dropped = self.cores.iter().map(|core| core.ledger().dropped()).sum();
+        snapshot.dropped = self.cores.iter().map(|core| core.ports().ledger().dropped()).sum();
         snapshot.wrong_bytes =
             self.flows.iter().map(|flow| host::wrong_bytes(flow, &mut self.cores)).sum();
         for status in self.statuses() {

@@ -54,8 +54,8 @@ impl Lab {
                 _ => config,
             });
             let core = &mut self.cores[node];
-            if let Some(id) = core.traffic_port(port) {
-                core.traffic_mut().set_wred(id, queue, config);
+            if let Some(id) = core.ports().traffic_port(port) {
+                core.manager_mut().tm.set_wred(id, queue, config);
             }
         }
         let now = self.now();
@@ -67,8 +67,8 @@ impl Lab {
                 _ => limit,
             });
             let core = &mut self.cores[node];
-            if let Some(id) = core.traffic_port(port) {
-                core.traffic_mut().set_group_limit(now, id, group, limit);
+            if let Some(id) = core.ports().traffic_port(port) {
+                core.manager_mut().tm.set_group_limit(now, id, group, limit);
             }
         }
         let switches: Vec<usize> = self.scenario.fabric.switches().collect();
@@ -80,14 +80,15 @@ impl Lab {
         for node in self.scenario.fabric.switches() {
             let core = &self.cores[node];
             for port in self.scenario.fabric.nodes[node].ports() {
-                let Some(id) = core.traffic_port(port) else { continue };
+                let Some(id) = core.ports().traffic_port(port) else { continue };
                 for class in 0..CLASSES as u8 {
                     let key = (node, port, class);
-                    if let Some(config) = core.traffic().wred(id, class) {
+                    if let Some(config) = core.manager().tm.wred(id, class) {
                         self.thresholds.wred.insert(key, config);
                     }
-                    let lossless = core.traffic().lossless_groups(id) & 1 << class != 0;
-                    if let Some(limit) = core.traffic().group_limit(id, class).filter(|_| lossless)
+                    let lossless = core.manager().tm.lossless_groups(id) & 1 << class != 0;
+                    if let Some(limit) =
+                        core.manager().tm.group_limit(id, class).filter(|_| lossless)
                     {
                         self.thresholds.limits.insert(key, limit);
                     }

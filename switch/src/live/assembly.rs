@@ -181,7 +181,8 @@ impl<'a> Assembly<'a> {
             notice(&shortage);
         }
         for number in numbers {
-            let others = cores.iter().filter(|core| core.served().contains(&number)).count();
+            let others =
+                cores.iter().filter(|core| core.ports().served().contains(&number)).count();
             let port = qos.ports.iter().find(|port| port.number == number);
             let groups = port.iter().flat_map(|port| &port.tm.groups);
             if others == 0 || !groups.into_iter().any(|group| group.lossless.is_some()) {
@@ -227,8 +228,9 @@ impl<'a> Assembly<'a> {
 fn await_carriers(cores: &mut [Core]) {
     for _ in 0..CARRIER_LOOKS {
         // Every port is called each time: the call makes it check its carrier.
-        let waiting =
-            cores.iter_mut().filter_map(|core| core.waits_for_carrier(Time::ZERO).then_some(()));
+        let waiting = cores
+            .iter_mut()
+            .filter_map(|core| core.ports_mut().wait_for_carrier(Time::ZERO).then_some(()));
         if waiting.count() == 0 {
             return;
         }

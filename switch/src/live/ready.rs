@@ -22,7 +22,7 @@ pub(super) struct Ready {
     waiter: Waiter,
     names: Vec<u64>,
     numbers: Vec<PortNumber>,
-    /// Value of [`Core::port_changes`] when descriptors were last added.
+    /// Value of [`Ports::changes`] when descriptors were last added.
     changes: Option<u64>,
     /// All ports are polled always: only the event descriptor has to be waited on.
     asks_all: bool,
@@ -48,12 +48,14 @@ impl Ready {
     /// # Errors
     /// Too many descriptors.
     pub(super) fn watch(&mut self, core: &Core, again: bool) -> io::Result<()> {
-        if !again && self.changes == Some(core.port_changes()) {
+        if !again && self.changes == Some(core.ports().changes()) {
             return Ok(());
         }
-        self.changes = Some(core.port_changes());
-        self.asks_all = core.polls_always();
-        core.poll_fds().try_for_each(|(number, fd)| self.waiter.add(fd, u64::from(number.0)))
+        self.changes = Some(core.ports().changes());
+        self.asks_all = core.ports().are_always_polled();
+        core.ports()
+            .poll_fds()
+            .try_for_each(|(number, fd)| self.waiter.add(fd, u64::from(number.0)))
     }
 
     /// The ports that have frames now, of those that are not polled always.

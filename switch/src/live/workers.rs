@@ -131,7 +131,7 @@ impl Workers {
     pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), LiveError> {
         let (mut others, failure) = self.stop();
         let lost = super::drain(first, &mut others, || self.shared.now());
-        let last = others.iter_mut().flat_map(Core::take_messages);
+        let last = others.iter_mut().flat_map(|core| core.ports_mut().take_messages());
         lock(&self.shared.messages).extend(last);
         self.shared.has_messages.store(true, Ordering::Relaxed);
         self.last = others.iter_mut().map(Core::own_statistics).collect();
@@ -240,7 +240,7 @@ impl Shared {
     ) -> io::Result<Progress> {
         ready.watch(core, false)?;
         let progress = core.poll_readable(now, ready.numbers(self.wake_fd(me)?)?);
-        self.wake(core.take_wakes());
+        self.wake(core.mesh.take_wakes());
         Ok(progress)
     }
 
@@ -255,7 +255,7 @@ impl Shared {
         let Some(slot) = self.slots.get(me) else { return Ok(()) };
         core.before_sleep();
         let has_work = || {
-            core.has_pending()
+            core.mesh.has_pending()
                 || core.has_commands()
                 || self.asked.load(Ordering::Relaxed)
                 || self.is_stopped()
@@ -334,7 +334,7 @@ fn work(
 fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
     let mut messages = Vec::new();
     let ended = poll_and_report(core, shared, me, &mut messages);
-    messages.extend(core.take_messages());
+    messages.extend(core.ports_mut().take_messages());
     lock(&shared.messages).append(&mut messages);
     shared.has_messages.store(true, Ordering::Relaxed);
     ended
@@ -356,7 +356,7 @@ fn poll_and_report(
             ready.watch(core, true)?;
             shared.finished(me, core.is_finished(now));
         }
-        messages.extend(core.take_messages());
+        messages.extend(core.ports_mut().take_messages());
         shared.give_messages(messages);
         if let Some(sleep) = pace.sleep_after(now, &progress, || next_wait(core, now)) {
             shared.sleep(me, core, sleep, &mut ready)?;

@@ -31,7 +31,7 @@ fn a_link_that_is_cut_drops_its_queue_and_nothing_else() {
     assert!((1..6).contains(&left), "{left} left before");
     fars[1].set_down(true);
     fabric.cores[0].check_links(at(21));
-    let messages = fabric.cores[0].take_messages();
+    let messages = fabric.cores[0].ports_mut().take_messages();
     assert!(messages.len() == 1 && messages[0].contains("port 2 (line) is down"), "{messages:?}");
     assert_eq!(fabric.cores[0].drops("port_down"), 20 - left);
     fars[0].send(at(22), &frame(1, 2, 26, 0, 20, 1000));
@@ -42,7 +42,7 @@ fn a_link_that_is_cut_drops_its_queue_and_nothing_else() {
 
     fars[1].set_down(false);
     fabric.cores[0].check_links(at(1000));
-    assert_eq!(fabric.cores[0].take_messages(), ["port 2 (line) is up"]);
+    assert_eq!(fabric.cores[0].ports_mut().take_messages(), ["port 2 (line) is up"]);
     fars[0].send(at(1001), &frame(1, 2, 26, 0, 21, 1000));
     fabric.run_until(at(2000));
     assert_eq!((fars[1].count(), fars[2].count(), fabric.cores[0].queued()), (1, 1, 0));
@@ -59,7 +59,7 @@ fn a_pause_storm_is_told_dropped_and_over() {
     // 65,535 quanta at 1 Gbit/s are 33 ms.
     fars[1].send(at(22), &pfc(3, 65_535));
     fabric.run_until(at(3_000));
-    let messages = fabric.cores[0].take_messages();
+    let messages = fabric.cores[0].ports_mut().take_messages();
     let storm = "port 2 (line): queue 3 is kept paused by its peer (PFC storm): its packets are dropped until it ends";
     assert_eq!(messages, [storm]);
     let sent = left + fars[1].count() as u64;
@@ -69,7 +69,7 @@ fn a_pause_storm_is_told_dropped_and_over() {
     let end = fabric.now + Span::from_ms(3);
     fabric.run_until(end);
     assert_eq!(
-        fabric.cores[0].take_messages(),
+        fabric.cores[0].ports_mut().take_messages(),
         ["port 2 (line): the PFC storm on queue 3 is over"]
     );
     fars[0].send(end, &frame(1, 2, 26, 0, 21, 1000));

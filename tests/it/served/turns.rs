@@ -211,7 +211,10 @@ fn rings_that_are_full_both_ways_are_emptied() {
             });
         }
     });
-    assert!(!fabric.cores.iter().any(Core::has_pending), "workers wait for each other");
+    assert!(
+        !fabric.cores.iter().any(|core| core.mesh.has_pending()),
+        "workers wait for each other"
+    );
     fabric.run_until(now + Span::from_ms(20));
     check(&mut fabric);
     assert_eq!(fabric.cores.iter().map(Core::queued).sum::<usize>(), 0);

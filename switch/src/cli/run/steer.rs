@@ -247,7 +247,7 @@ pub(super) fn linux(
     let Some(namespace) = namespace else { return Ok(None) };
     let section =
         loaded.config.as_ref().and_then(|config| config.linux.clone()).unwrap_or_default();
-    let ports = cores.iter().enumerate().flat_map(|(worker, core)| core.port_places(worker));
+    let ports = cores.iter().enumerate().flat_map(|(worker, core)| core.ports().places(worker));
     let options = linux::Options {
         namespace: None,
         names: section.interfaces,

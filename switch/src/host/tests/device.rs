@@ -19,7 +19,7 @@ fn device(mem: &PacketMemory, n: u8, wire: Box<dyn Port>) -> Core {
     let link = |number, gbit| PortLink { number, rate: Some(BitsPerSec::gbit(gbit)) };
     let qos = config.resolve(&[link(WIRE_PORT, 10), link(END_POINT_PORT, 100)]).unwrap();
     core.set_qos(&qos).unwrap();
-    core.set_mac(END_POINT_PORT, mac(n).0);
+    core.ports_mut().set_mac(END_POINT_PORT, mac(n).0);
     core.add_port(WIRE_PORT, wire).unwrap();
     // Without a link rate of its own only the device can stop this end point.
     let config = HostConfig { rate: None, ..HostConfig::ethernet("end", mac(n), ip(n)) };

@@ -14,7 +14,8 @@ pub(super) fn capacity(window: &Window<'_>, (node, port, queue): QueueKey) -> Op
     let fabric = &window.lab.scenario().fabric;
     let link = fabric.nodes[node].link(port)?;
     let core = &window.lab.cores[node];
-    let of_queue = core.traffic_port(port).and_then(|id| core.traffic().max_rate(id, queue));
+    let of_queue =
+        core.ports().traffic_port(port).and_then(|id| core.manager().tm.max_rate(id, queue));
     of_queue.into_iter().chain([fabric.links[link].setup.rate]).min()
 }
 

@@ -68,8 +68,8 @@ fn lossless(report: &mut Report, window: &Window<'_>) {
     let (mut at_groups, mut at_queues, mut headroom) = (0, 0, 0);
     for (node, core) in window.lab.cores.iter().enumerate() {
         for port in fabric.nodes[node].ports() {
-            let Some(id) = core.traffic_port(port) else { continue };
-            let lossless = core.traffic().lossless_groups(id);
+            let Some(id) = core.ports().traffic_port(port) else { continue };
+            let lossless = core.manager().tm.lossless_groups(id);
             let Some(status) = window.port(node, port) else { continue };
             for class in (0..8).filter(|class| lossless & 1 << class != 0) {
                 at_groups += status.groups[class].counters.refused.packets;

@@ -29,7 +29,8 @@ fn by_depth(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKe
     let Some(key) = bottleneck else { return f64::NAN };
     let Some(curve) = window.lab.sampler.curve(key) else { return f64::NAN };
     let core = &window.lab.cores[key.0];
-    let histogram = core.traffic_port(key.1).and_then(|id| core.traffic().marking(id, key.2));
+    let histogram =
+        core.ports().traffic_port(key.1).and_then(|id| core.manager().tm.marking(id, key.2));
     let Some(histogram) = histogram else { return f64::NAN };
     let groups = grouped(histogram, curve);
     let mut table = Table::new(

@@ -132,7 +132,7 @@ fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
     let is_host = window.lab.scenario.fabric.nodes[node].kind == NodeKind::Host;
     let mut since: BTreeMap<(PortNumber, u8), (Time, Option<Cause>)> = BTreeMap::new();
     let priorities = |mask: u8| (0..8u8).filter(move |priority| mask & 1 << priority != 0);
-    for event in window.lab.cores[node].traffic().pause_log() {
+    for event in window.lab.cores[node].manager().tm.pause_log() {
         let Some(port) = window.lab.linked_port(node, event.port) else { continue };
         for priority in priorities(event.resumed) {
             if let Some((begun, cause)) = since.remove(&(port, priority)) {
@@ -160,7 +160,7 @@ fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
         let Some((node, port)) = far_end(window, sender) else { continue };
         let edge = edges.entry(sender).or_default();
         edge.is_storm = true;
-        let received = window.lab.cores[node].traffic().received_pauses().iter();
+        let received = window.lab.cores[node].manager().tm.received_pauses().iter();
         let received = received.filter(|of| window.lab.linked_port(node, of.port) == Some(port));
         let mut received =
             received.filter(|of| of.at >= fault.at && of.stopped >> priority & 1 == 1);
