@@ -39,7 +39,7 @@
 //! # Example
 //!
 //! ```
-//! use wireyard_switch::control::{Entity, Query, TableEntry};
+//! use wireyard_switch::control::{Control, Entity, Query, TableEntry};
 //! use wireyard_switch::ports::{LinkType, PortNumber, memory};
 //! use wireyard_switch::program::{DeviceOptions, from_text};
 //! use wireyard_tables::{Match, time::Time};
@@ -65,7 +65,7 @@
 //! core.add_port(PortNumber(2), Box::new(two))?;
 //!
 //! // Packets received by port 1 leave by port 2.
-//! let control = core.control().ok_or("a device that was loaded has a handle")?.clone();
+//! let control = Control::of(&core).ok_or("a device that was loaded has a handle")?.clone();
 //! let ways = control.table("ways")?;
 //! let to_two = control.call("out", &[2])?;
 //! control.insert(TableEntry::new(ways, vec![Match::Exact(1)], to_two))?;
@@ -226,14 +226,13 @@ by_name! {
     "A digest" digest: DigestId in digests, "digest";
 }
 
-impl Core {
-    /// The handle on this device, for use by any thread; `None` for a device made without one ([`Core::new`]).
-    pub fn control(&self) -> Option<&Control> {
-        self.control_handle()?.downcast_ref()
-    }
-}
-
 impl Control {
+    /// The handle on the device of this worker, for use by any thread; `None` for a device made without one
+    /// ([`Core::new`]).
+    pub fn of(core: &Core) -> Option<&Control> {
+        core.control.as_ref()?.handle().downcast_ref()
+    }
+
     /// A handle on the device of `workers` workers, and the part of each worker.
     pub(crate) fn new(
         loader: Loader,

@@ -10,12 +10,12 @@
 //!          -> egress -> ports tx
 //! ```
 //!
-//! Each part owns its fields and has a file of its name: ports, ingress (`receive`), dispatch, manager, egress,
-//! outcomes. The core decides nothing about headers (the program does) and nothing about marking or pausing (the
-//! traffic manager does). Every packet it owns is counted in the [`stats`](crate::stats) ledger.
+//! Each part owns its fields, with methods of its own in a file of its name: ports, ingress (`receive`), manager,
+//! egress, outcomes. The core decides nothing about headers (the program does) and nothing about marking or pausing
+//! (the traffic manager does). Every packet it owns is counted in the [`stats`](crate::stats) ledger.
 
+mod backlog;
 mod bounds;
-mod control;
 mod cuts;
 mod dispatch;
 mod egress;
@@ -52,9 +52,9 @@ mod sync {
     pub(super) use std::sync::{Mutex, PoisonError, TryLockError};
 }
 
-use std::path::Path;
 use std::sync::Arc;
 
+use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::generation::{Executor, Generation};
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::PacketMemory;
@@ -65,26 +65,29 @@ use crate::device::DeviceState;
 use crate::frames::Frames;
 use crate::ports::PortNumber;
 use crate::replicate::ReplicationReader;
+use crate::stats::LedgerReport;
+use crate::tm::{PortStatus, View};
 
 pub use bounds::PASSES_MAX;
 use bounds::{BURSTS_AGAIN, Copies};
 use dispatch::Pass;
 use egress::Egress;
+pub(crate) use entry_counters::match_text;
 pub use entry_counters::{EntriesShown, EntryReport, NoEntriesShown, TableEntries};
-pub(crate) use entry_counters::{entries_of, match_text};
 pub use error::DeviceError;
 use full_tables::FullTables;
-pub use generate::Generator;
+pub use generate::{Generator, Generators};
 pub use idle::IdleEntry;
 use idle::IdleWatch;
-use live_trace::Look;
 pub use live_trace::{EventFilter, PassTrace, TraceRequest, TraceShared};
+use live_trace::{Look, Tracing};
 pub use manager::Manager;
 pub(crate) use mesh::UNCHARGED_MAX;
 pub use mesh::{Mesh, WORKERS_MAX};
 pub use message::{Message, Topic};
-use outcomes::Outcomes;
-pub use outcomes::{DroppedPacket, PuntedPacket};
+use notice::{DeviceEvent, NoticeKind};
+pub use originate::MacControlPolicy;
+pub use outcomes::{DroppedPacket, Outcomes, PuntedPacket};
 pub use ports::Ports;
 pub use program_report::{CellReport, ProgramReport, TableReport};
 pub use queues::{
@@ -92,12 +95,13 @@ pub use queues::{
     QueueingReport,
 };
 use receive::Ingress;
-use record::Recording;
+pub use receive::Progress;
+use record::{Captures, Recording};
 pub use sampler::Samples;
 pub use slot::{PortPlace, PortReport, PortState};
 pub use statistics::Statistics;
 pub use trim::StandIn;
-use worker_link::WorkerLink;
+use worker_link::{BETWEEN_BURSTS, Subscriber, WorkerLink};
 
 /// Reborrows the sink for a shorter lifetime.
 fn reborrow<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn TraceSink> {
@@ -105,27 +109,6 @@ fn reborrow<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn
         Some(sink) => Some(&mut **sink),
         None => None,
     }
-}
-
-/// Counts of one [`Core::poll`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Frames received.
-    pub received: usize,
-    /// Packets taken from the rings of other workers.
-    pub handed: usize,
-    /// Frames sent.
-    pub sent: usize,
-}
-
-/// Handling of received PAUSE and PFC frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MacControlPolicy {
-    /// The device consumes them, and obeys those of the port's flow control; the program does not receive them.
-    #[default]
-    Consume,
-    /// They enter ingress like other frames.
-    Pass,
 }
 
 /// A device with one worker, or one worker of a device ([`Core::mesh`]): parts that own their fields, and the order in
@@ -155,8 +138,8 @@ pub struct Core {
     egress: Egress,
     /// The rings to the other workers of the device, if there are any; to be set before ports are added.
     pub mesh: Mesh,
-    /// Commands from the control handle, and notices to it.
-    control: Option<Box<WorkerLink>>,
+    /// Commands from the control handle, and notices to it; `None` for a device made without a handle.
+    pub(crate) control: Option<Box<WorkerLink>>,
     copies: Copies,
     /// Multicast groups and mirror sessions.
     pub replication: ReplicationReader,
@@ -216,6 +199,32 @@ impl Core {
         &mut self.ports
     }
 
+    /// The generators of frames. Frames for a port that does not exist are not generated.
+    pub fn generators(&mut self) -> &mut Generators {
+        &mut self.ingress.generators
+    }
+
+    /// Live traces and samples of the program that new packets run, which is the newest from now on.
+    pub(crate) fn tracing(&mut self) -> Tracing<'_> {
+        self.refresh_program();
+        Tracing { look: &mut self.live_trace, current: self.executor.current() }
+    }
+
+    /// The recording of ports into capture files.
+    pub(crate) fn captures(&mut self) -> Captures<'_> {
+        Captures { ports: &mut self.ports, files: &mut self.recording }
+    }
+
+    /// Names of reasons, and packets that callers collect.
+    pub fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
+    /// The same, to collect and take packets.
+    pub fn outcomes_mut(&mut self) -> &mut Outcomes {
+        &mut self.outcomes
+    }
+
     /// The traffic manager as it was last accounted: its settings and its queued packets. Counters are those of
     /// [`Core::view`].
     pub fn manager(&self) -> &Manager {
@@ -256,6 +265,20 @@ impl Core {
         }
     }
 
+    #[cold]
+    fn poll_traced(&mut self, now: Time, readable: &[PortNumber]) -> Progress {
+        self.refresh_program();
+        let id = self.generation().map(|generation| generation.id);
+        let mut look = self.live_trace.take();
+        if !look.as_mut().is_some_and(|look| look.begin(now, id)) {
+            return self.poll_these(now, readable, None);
+        }
+        let sink = look.as_mut().map(|look| look.sink());
+        let progress = self.poll_these(now, readable, sink);
+        self.live_trace = look;
+        progress
+    }
+
     #[inline]
     fn poll_these(
         &mut self,
@@ -280,18 +303,7 @@ impl Core {
         progress
     }
 
-    /// Like [`Core::poll`], but receives on this port only and serves no commands: for a caller that has determined
-    /// where a frame arrived.
-    pub fn poll_port(
-        &mut self,
-        now: Time,
-        number: PortNumber,
-        trace: Option<&mut dyn TraceSink>,
-    ) -> Progress {
-        self.poll_ports(now, &[number], trace)
-    }
-
-    /// Like [`Core::poll_port`], on these ports in this order.
+    /// Like [`Core::poll`], but serves no commands and receives on these ports only, in this order.
     #[inline]
     pub fn poll_ports(
         &mut self,
@@ -359,6 +371,64 @@ impl Core {
         }
     }
 
+    /// Executes pending commands of control. [`Core::poll`] and [`Core::poll_readable`] do this first.
+    #[inline]
+    pub fn serve_control(&mut self, now: Time) {
+        if self.control.as_ref().is_some_and(|link| link.polled(now)) {
+            self.serve_commands(now);
+        }
+    }
+
+    #[cold]
+    fn serve_commands(&mut self, now: Time) {
+        self.now = now;
+        self.manager.tm.advance(now);
+        for _ in 0..BETWEEN_BURSTS {
+            let Some(command) = self.control.as_mut().and_then(|link| link.next()) else { return };
+            command(self, now);
+        }
+    }
+
+    /// Adds a subscription to the notices of this worker, which collects what it includes.
+    pub(crate) fn subscribe_control(&mut self, subscriber: Subscriber) {
+        let Some(link) = &mut self.control else { return };
+        link.subscribe(subscriber);
+        link.listen(&mut self.device, &mut self.outcomes);
+    }
+
+    /// Sends a notice to the subscribers.
+    fn notify(&mut self, kind: NoticeKind) {
+        if let Some(link) = &mut self.control {
+            link.notify(self.now, kind);
+        }
+    }
+
+    /// Reports an event in the messages and to the subscribers.
+    fn report_event(&mut self, event: DeviceEvent, text: String) {
+        self.ports.messages.push(Message::new(Topic::Event(event.clone()), text));
+        self.notify(NoticeKind::Event(event));
+    }
+
+    /// Passes the digests and punted packets since the last call to the subscribers.
+    #[inline]
+    fn pass_on_to_control(&mut self) {
+        if let Some(link) = &mut self.control
+            && link.has_subscribers()
+        {
+            link.pass_on(self.now, &mut self.device, &mut self.outcomes);
+        }
+    }
+
+    /// Changes to a new program now, if there is one.
+    pub(crate) fn refresh_program(&mut self) {
+        let known = self.executor.current().map(|generation| generation.id);
+        self.executor.refresh();
+        if let Some(generation) = self.executor.current().filter(|new| Some(new.id) != known) {
+            let name = generation.program.name.clone();
+            self.notify(NoticeKind::Event(DeviceEvent::Program { name }));
+        }
+    }
+
     /// When the device has work that no frame from a port causes: a packet that may leave, a timer of the buffer.
     pub fn next_timer(&mut self) -> Deadline {
         let buffer = self.manager.next_deadline();
@@ -374,6 +444,29 @@ impl Core {
     /// Time of the last call.
     pub fn time(&self) -> Time {
         self.now
+    }
+
+    /// The ledger with names of reasons, and whether it balances.
+    pub fn report(&self) -> LedgerReport {
+        LedgerReport::new(&self.ports.ledger(), &self.outcomes.reasons, self.queued() as u64)
+    }
+
+    /// Number of packets inside: in queues, held, waiting for a port, or for another pass.
+    pub fn queued(&self) -> usize {
+        let passes = self.ingress.again.len() + self.egress.departing.len();
+        passes + self.manager.queued() + self.ports.waiting() + self.mesh.waiting()
+    }
+
+    /// The traffic manager at `now`: counters, watermarks, waits between ports.
+    pub fn view(&mut self, now: Time) -> View<'_, Descriptor> {
+        self.sync(now);
+        self.manager.tm.view(now)
+    }
+
+    /// The traffic manager's counters of a port; `None` when there is no such port.
+    pub fn port_status(&mut self, number: PortNumber) -> Option<PortStatus> {
+        let id = self.ports.traffic_port(number)?;
+        self.view(self.now).port(id)
     }
 
     /// Does what is due by `now` in the buffer and nowhere else: frees the memory of frames that have left, ends
@@ -403,59 +496,5 @@ impl Core {
     pub fn next_event_at(&mut self, now: Time) -> Option<Time> {
         let next = self.next_timer().min(self.ports.next_arrival().into());
         next.not_before(now).instant()
-    }
-
-    /// Releases the tables and flushes capture records before the worker sleeps.
-    pub fn before_sleep(&mut self) {
-        self.executor.release();
-        self.recording.flush();
-    }
-
-    /// Starts a generator. Frames for a port that does not exist are not generated.
-    pub fn add_generator(&mut self, generator: Generator) {
-        self.ingress.generators.add(generator);
-    }
-
-    /// Stops all generators, or only those without a frame limit.
-    pub fn end_generators(&mut self, only_endless: bool) {
-        self.ingress.generators.end(only_endless);
-    }
-
-    /// True while a generator with a frame limit has frames left.
-    pub fn generates(&self) -> bool {
-        self.ingress.generators.have_frames()
-    }
-
-    /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables with `on_idle:
-    /// remove`. Returns the idle entries, for the control plane: an entry that stays is returned once in each
-    /// timeout. The first one of a table that stays is also a message. It waits for no writer of a table:
-    /// [`Core::ageing_is_put_off`].
-    pub fn age(&mut self, now: Time) -> Vec<IdleEntry> {
-        self.refresh_program();
-        let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
-        self.executor.release();
-        let found = self.idle.age(&generation, now, &mut self.ports.messages);
-        self.notify_idle(&generation, &found);
-        found
-    }
-
-    /// True if the last [`Core::age`] ended at a table that another thread was writing: call it again soon.
-    pub fn ageing_is_put_off(&self) -> bool {
-        self.idle.is_put_off()
-    }
-
-    /// Records a port into `file` from now on; ports may share a file.
-    ///
-    /// # Errors
-    /// There is no such port, or the file cannot be created.
-    pub fn record(&mut self, number: PortNumber, file: &Path) -> Result<(), DeviceError> {
-        let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
-        let added = self.recording.add(&mut self.ports[slot], file);
-        added.map_err(|source| DeviceError::Capture { port: number, source })
-    }
-
-    /// Sets the time of day of [`Time::ZERO`], in nanoseconds since 1970, for the timestamps in capture files.
-    pub fn set_time_of_day(&mut self, origin_ns: u64) {
-        self.recording.set_origin(origin_ns);
     }
 }

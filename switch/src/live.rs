@@ -240,7 +240,7 @@ fn poll_until(
     on_event: &mut dyn FnMut(Event<'_>, &Workers),
 ) -> Result<(), LiveError> {
     let end = Deadline::from(duration.map(|span| workers.shared().now() + span));
-    core.set_time_of_day(workers.shared().began_ns());
+    core.captures().files.set_origin(workers.shared().began_ns());
     Shared::wakes(workers.shared(), 0, core);
     let mut pace = Pace::default();
     let mut ready = workers.shared().ready(0)?;
@@ -297,8 +297,8 @@ fn check_clock(now: Time) -> Result<(), LiveError> {
 /// output file; a missing interface loses no result.
 fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Option<PortError> {
     let limit = clock() + DRAIN_MOST;
-    core.end_generators(false);
-    others.iter_mut().for_each(|other| other.end_generators(false));
+    core.generators().end(false);
+    others.iter_mut().for_each(|other| other.generators().end(false));
     loop {
         let now = clock();
         let queued = core.queued() + others.iter().map(Core::queued).sum::<usize>();

@@ -195,7 +195,7 @@ deparser: { emit: [ethernet] }
 pub(crate) fn started(name: &str, text: &str) -> (Loaded, Core, Control) {
     let loaded = from_text(name, text).unwrap_or_else(|rejected| panic!("{rejected}"));
     let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let control = Control::of(&core).unwrap().clone();
     (loaded, core, control)
 }
 
@@ -452,7 +452,7 @@ impl Loaded {
         config.check_generators(numbers)?;
         for section in &config.generators {
             if part.is_none_or(|part| (part.owns)(section.port)) {
-                core.add_generator(Generator::from(section));
+                core.generators().add(Generator::from(section));
             }
         }
         Ok(())
@@ -529,7 +529,7 @@ impl Loaded {
         let cores = memories.zip(executors).zip(links).map(|((memory, executor), link)| {
             let mut core = self.worker(memory, executor)?;
             core.replication = replication.reader();
-            core.set_control(link);
+            core.control = Some(Box::new(link));
             Ok(core)
         });
         cores.collect()

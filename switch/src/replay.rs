@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_tables::time::{Span, Time};
 
-use crate::core::{Core, DeviceError};
+use crate::core::{Core, DeviceError, PortReport};
 use crate::pcap::Timestamp;
 use crate::ports::capture::CapturePort;
 use crate::ports::spec::Pace;
@@ -126,13 +126,13 @@ fn open_port(
 /// Reports inputs that were held up (packets came later than in the capture), out of order, and left out records.
 fn report_inputs(core: &mut Core, report: &mut dyn FnMut(String)) {
     core.ports_mut().take_last_messages().into_iter().for_each(|message| report(message.text));
-    for port in core.port_reports().iter().filter(|port| port.medium.rx_no_memory > 0) {
+    for port in PortReport::all(core).iter().filter(|port| port.medium.rx_no_memory > 0) {
         let (port, name) = (port.port, &port.name);
         report(format!(
             "port {port} ({name}): packet memory was full: packets came later than the capture says"
         ));
     }
-    for port in core.port_reports().iter().filter(|port| port.medium.rx_errors > 0) {
+    for port in PortReport::all(core).iter().filter(|port| port.medium.rx_errors > 0) {
         let (port, name, skipped) = (port.port, &port.name, port.medium.rx_errors);
         report(format!(
             "port {port} ({name}): {skipped} ERF records skipped: they hold no frame, or one of another link type"
@@ -175,10 +175,10 @@ fn run_to_the_end(
         let arrival = core.ports_mut().next_arrival();
         if arrival.is_none() {
             // Generators without an end of their own end with the input.
-            core.end_generators(true);
+            core.generators().end(true);
         }
         // Without input, packets and generators, timers have no further effect.
-        let has_more = arrival.is_some() || core.queued() > 0 || core.generates();
+        let has_more = arrival.is_some() || core.queued() > 0 || core.generators().have_frames();
         let timer = core.next_timer().not_before(now).instant().filter(|_| has_more);
         // A record that is due and was not read waits for packet memory, until a packet leaves.
         let is_held_up = arrival.is_some_and(|at| at <= now) && core.queued() > 0;

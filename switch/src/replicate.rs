@@ -182,6 +182,11 @@ impl Replication {
         self.sessions.get(&id)
     }
 
+    /// True if a session exists and makes more than `at` copies.
+    pub fn has_replica(&self, session: u16, at: usize) -> bool {
+        self.session(session).is_some_and(|found| at < found.replicas.len())
+    }
+
     /// Fills `out` with the copies of a packet from `ingress_port`; false when there is no such
     /// group. `ports` are all ports of the switch, in order.
     pub fn copies(

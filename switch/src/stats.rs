@@ -40,10 +40,6 @@ impl Reasons {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
-
-    fn find(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|n| n == name)
-    }
 }
 
 /// Packets between a device and the kernel on top of it, and the kernel's entries in the tables.
@@ -132,16 +128,6 @@ impl Ledger {
     /// Packets that must be queued for the identity to be true; `None` if more left than arrived.
     pub fn outstanding(&self) -> Option<u64> {
         (self.received + self.generated).checked_sub(self.sent + self.dropped() + self.consumed())
-    }
-
-    /// Drops for this reason.
-    pub fn dropped_for(&self, reasons: &Reasons, name: &str) -> u64 {
-        reasons.find(name).and_then(|index| self.dropped.get(index)).copied().unwrap_or(0)
-    }
-
-    /// Consumed for this reason.
-    pub fn consumed_for(&self, reasons: &Reasons, name: &str) -> u64 {
-        reasons.find(name).and_then(|index| self.consumed.get(index)).copied().unwrap_or(0)
     }
 
     /// Reasons with a count, in the order of their indices.
@@ -264,6 +250,16 @@ impl LedgerReport {
         }
     }
 
+    /// Packets dropped for this reason.
+    pub fn dropped_for(&self, reason: &str) -> u64 {
+        count_of(&self.dropped, reason)
+    }
+
+    /// Packets consumed for this reason.
+    pub fn consumed_for(&self, reason: &str) -> u64 {
+        count_of(&self.consumed, reason)
+    }
+
     /// Packets dropped, for all reasons.
     pub fn dropped_packets(&self) -> u64 {
         sum(&self.dropped)
@@ -285,6 +281,10 @@ impl LedgerReport {
         let ended = self.sent + self.dropped_packets() + self.consumed_packets() + self.queued;
         self.balanced = self.received + self.generated == ended;
     }
+}
+
+fn count_of(counts: &[(String, u64)], reason: &str) -> u64 {
+    counts.iter().find(|(name, _)| name == reason).map_or(0, |(_, count)| *count)
 }
 
 fn sum(counts: &[(String, u64)]) -> u64 {
@@ -313,9 +313,10 @@ mod tests {
         ledger.drop(ttl);
         ledger.consume(DeviceReason::MacControl.index());
         assert_eq!(ledger.outstanding(), Some(1));
-        assert!(LedgerReport::new(&ledger, &reasons, 1).balanced);
+        let report = LedgerReport::new(&ledger, &reasons, 1);
+        assert!(report.balanced);
         assert!(!LedgerReport::new(&ledger, &reasons, 0).balanced);
-        assert_eq!(ledger.dropped_for(&reasons, "ttl_expired"), 1);
+        assert_eq!((report.dropped_for("ttl_expired"), report.consumed_for("ttl_expired")), (1, 0));
         assert_eq!(reasons.intern("ttl_expired"), ttl);
         ledger.sent = 9;
         assert_eq!(ledger.outstanding(), None);

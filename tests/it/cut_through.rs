@@ -1,6 +1,6 @@
 //! A packet that nothing follows departs at once: with the same result as through its queue.
 
-use wireyard_switch::core::Core;
+use wireyard_switch::core::{Core, Statistics};
 use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_tables::time::{Span, Time};
@@ -88,8 +88,8 @@ fn device(program: &str, engine: EngineKind) -> (Core, Vec<Far>) {
     let options = DeviceOptions { engine, ..DeviceOptions::small() };
     let mut core = loaded.device(options).expect("a device");
     loaded.set_queues(&mut core, &PORTS).unwrap_or_else(|why| panic!("{why}"));
-    core.listen_to_punts();
-    core.listen_to_drops();
+    core.outcomes_mut().listen_to_punts();
+    core.outcomes_mut().listen_to_drops();
     let fars = PORTS.map(|number| {
         let (near, far) = open_line();
         core.add_port(number, Box::new(near)).expect("a free number");
@@ -130,7 +130,7 @@ fn run(core: &mut Core, (mut now, until): (Time, Time), arrives: Option<PortNumb
     }
     // Who asks several ports does not know which frame is the last one: none departs before it was queued.
     match (cuts, arrives) {
-        (true, Some(port)) => core.poll_port(until, port, None),
+        (true, Some(port)) => core.poll_ports(until, &[port], None),
         (true, None) => core.poll_timers(until, None),
         (false, _) => core.poll_readable(until, &PORTS),
     };
@@ -161,8 +161,16 @@ fn a_packet_that_departs_at_once_is_as_one_that_was_queued() {
                 let [fast, plain] = [fast, plain].map(summary);
                 assert_eq!(fast, plain, "{place}");
             }
-            assert_eq!(fast.0.take_punted(), plain.0.take_punted(), "{place}");
-            assert_eq!(fast.0.take_dropped(), plain.0.take_dropped(), "{place}");
+            assert_eq!(
+                fast.0.outcomes_mut().take_punted(),
+                plain.0.outcomes_mut().take_punted(),
+                "{place}"
+            );
+            assert_eq!(
+                fast.0.outcomes_mut().take_dropped(),
+                plain.0.outcomes_mut().take_dropped(),
+                "{place}"
+            );
         }
         let rest = (now, now + Span::from_ms(1));
         run(&mut fast.0, rest, None, true);
@@ -171,11 +179,11 @@ fn a_packet_that_departs_at_once_is_as_one_that_was_queued() {
         for (fast, plain) in fast.1.iter().zip(&plain.1) {
             assert_eq!(fast.take(), plain.take());
         }
-        let seen = |core: &mut Core| format!("{:#?}", core.statistics());
+        let seen = |core: &mut Core| format!("{:#?}", Statistics::of(core));
         assert_eq!(seen(&mut fast.0), seen(&mut plain.0));
-        fast.0.audit_queues().expect("everything adds up");
+        fast.0.view(fast.0.time()).audit().expect("everything adds up");
         assert_eq!((fast.0.queued(), of_program(&fast.0)), (0, 0));
-        let report = fast.0.queueing_report().expect("it has queues");
+        let report = Statistics::of(&mut fast.0).queueing.expect("it has queues");
         let marked: u64 = report.ports.iter().flat_map(|p| &p.queues).map(|q| q.marked).sum();
         assert!(marked > 10, "{marked} marks");
         for reason in ["unwanted", "wanted", "late", "no_such_port"] {
@@ -191,8 +199,8 @@ fn uncontended_packets_are_counted() {
         let (mut fast, mut plain) = (device(FORWARDER, engine), device(FORWARDER, engine));
         let seen = |core: &mut Core, now: Time| {
             core.sync(now);
-            core.audit_queues().expect("everything adds up");
-            let books = (core.statistics(), core.queueing_report(), of_program(core));
+            core.view(core.time()).audit().expect("everything adds up");
+            let books = (Statistics::of(core), of_program(core));
             format!("{books:#?}")
         };
         let mut now = Time::from_ns(10);

@@ -1,8 +1,8 @@
 //! The crates as a program outside of this repository uses them: ports that break the contract of [`Port`], configurations and entries by their text.
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_switch::control::{Entity, Interest, Query, TableEntry};
-use wireyard_switch::core::Core;
+use wireyard_switch::control::{Control, Entity, Interest, Query, TableEntry};
+use wireyard_switch::core::{Core, Statistics};
 use wireyard_switch::ports::{
     ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortNumber, PortStats, RxFrame,
     TxDone, TxFrame,
@@ -91,14 +91,14 @@ fn frames_over_the_burst_are_refused_by_name() {
     let texts: Vec<String> = messages.iter().map(|message| message.to_string()).collect();
     let surplus = "gave 136 frames more than the 64";
     assert!(texts.iter().any(|text| text.contains(surplus)), "{texts:?}");
-    let total = core.statistics().total;
+    let total = Statistics::of(&mut core).total;
     assert_eq!((total.received, total.sent, total.balanced), (64, 64, true));
 }
 
 #[test]
 fn a_port_that_only_says_that_it_sent_has_no_room() {
     let mut core = polled(BrokenPort { frames: 3, only_says_sent: true, ..BrokenPort::default() });
-    let total = core.statistics().total;
+    let total = Statistics::of(&mut core).total;
     assert_eq!((total.received, total.sent, total.queued, total.balanced), (3, 0, 3, true));
 }
 
@@ -111,7 +111,7 @@ fn a_configuration_by_its_text_gives_queues_or_says_what_is_wrong() {
         .unwrap();
     loaded.set_queues(&mut core, &[PortNumber(1)]).unwrap();
     core.poll(Time::from_ns(1), None);
-    let total = core.statistics().total;
+    let total = Statistics::of(&mut core).total;
     assert_eq!((total.sent, total.queued), (1, 1), "the second waits for the link");
 
     let wrong = from_text("echo.yaml", ECHO).unwrap().with_config("queues.yaml", "port: 1\n");
@@ -128,7 +128,7 @@ tables: { ways: { key: { std.ingress_port: exact }, actions: [out, nop], default
 ingress: [ { apply: ways } ]
 ";
     let core = from_text("wire.yaml", program).unwrap().device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap();
+    let control = Control::of(&core).unwrap();
     let ways = control.table("ways").unwrap();
     let entry = TableEntry::new(ways, vec![Match::Exact(1)], control.call("out", &[2]).unwrap());
     control.insert(entry.clone()).unwrap();
@@ -149,7 +149,7 @@ ingress: [ digest(seen), drop ]
     let mut core = from_text("talk.yaml", program).unwrap().device(DeviceOptions::small()).unwrap();
     core.add_port(PortNumber(1), Box::new(BrokenPort { frames: 1, ..BrokenPort::default() }))
         .unwrap();
-    let control = core.control().unwrap().clone();
+    let control = Control::of(&core).unwrap().clone();
     let mut stream = control.subscribe(Interest::ALL, 16).unwrap();
     core.poll(Time::from_ns(1), None);
     let notice = format!("{:?}", stream.try_next().expect("a digest"));
@@ -164,7 +164,7 @@ fn digests_of_p4_have_the_values_of_their_blocks() {
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
     core.add_port(PortNumber(1), Box::new(BrokenPort { frames: 1, ..BrokenPort::default() }))
         .unwrap();
-    let control = core.control().unwrap().clone();
+    let control = Control::of(&core).unwrap().clone();
     let mut stream = control.subscribe(Interest::ALL, 16).unwrap();
     core.poll(Time::from_ns(1), None);
     for values in ["[1, 7, 1]", "[3, 2, 1]", "[1, 2, 0]", "[14, 252, 5]", "[21, 22, 23]"] {

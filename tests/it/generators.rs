@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use wireyard_switch::core::PortReport;
 use wireyard_tables::time::Time;
 use wireyard_tests::binary::run;
 use wireyard_tests::capture;
@@ -71,12 +72,12 @@ fn generated_frames_enter_when_they_are_due() {
         sent.iter().all(|f| f.start.as_ns() / 1000 == seen(&f.bytes).0),
         "no time passes inside"
     );
-    let reports = fabric.cores[0].port_reports();
+    let reports = PortReport::all(&mut fabric.cores[0]);
     let generated: Vec<u64> = reports.iter().map(|port| port.ledger.generated).collect();
     assert_eq!(generated, [4, 2], "booked where they entered");
     let report = fabric.cores[0].report();
     assert_eq!((report.received, report.generated, report.sent), (1, 6, 6));
-    assert_eq!(fabric.cores[0].drops("not_generated"), 1);
+    assert_eq!(fabric.cores[0].report().dropped_for("not_generated"), 1);
     fabric.check();
 }
 

@@ -193,7 +193,7 @@ fn frames_behind_a_full_port_are_named() {
     }
     assert_eq!(core.queued(), 16, "four are on the link");
     assert!(core.remove_port(Time::from_ns(20), PortNumber(2)).unwrap().is_none());
-    assert_eq!((core.queued(), core.drops("port_removed")), (0, 16));
+    assert_eq!((core.queued(), core.report().dropped_for("port_removed")), (0, 16));
     assert_eq!(hosts[1].receive_bytes(core.memory()).len(), 4);
     let report = core.report();
     assert!(report.balanced && report.sent == 4, "{report:?}");

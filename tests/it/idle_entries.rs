@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wireyard_switch::core::IdleEntry;
+use wireyard_switch::core::{IdleEntry, Statistics};
 use wireyard_switch::ports::{LinkType, PortNumber};
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
@@ -82,7 +82,7 @@ fn idle_entries_stay_unless_the_table_removes_them() {
         assert_eq!(found(&mut sandbox, 5000), [(one, false), (two, false)], "one still is");
         assert!(sandbox.core.ports_mut().take_messages().is_empty(), "one message for a table");
 
-        let statistics = sandbox.core.statistics();
+        let statistics = Statistics::of(&mut sandbox.core);
         let program = statistics.program.expect("a program");
         let count = |list: &[(String, u64)]| list.iter().cloned().collect::<BTreeMap<_, _>>();
         assert_eq!(count(&program.idle_notices), BTreeMap::from([("stays".into(), 4)]));

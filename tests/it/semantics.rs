@@ -42,7 +42,7 @@ pub(crate) fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left 
             let loaded = load(&place).unwrap_or_else(|e| panic!("{e}"));
             let options = DeviceOptions { engine, opt_level, ..DeviceOptions::small() };
             let mut core = loaded.device(options).expect("a device");
-            core.listen_to_punts();
+            core.outcomes_mut().listen_to_punts();
             let ports = [1, 2, 3].map(|port| (PortNumber(port), LinkType::Ethernet));
             let mut sandbox = Sandbox::new(core, &ports).expect("ports");
             for frame in frames {
@@ -55,7 +55,13 @@ pub(crate) fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left 
             assert_eq!(report.received + report.generated, out, "{report:?}");
             let left = Left {
                 sent: sandbox.received().into_iter().map(|(port, frame)| (port.0, frame)).collect(),
-                punted: sandbox.core.take_punted().into_iter().map(|punted| punted.bytes).collect(),
+                punted: sandbox
+                    .core
+                    .outcomes_mut()
+                    .take_punted()
+                    .into_iter()
+                    .map(|punted| punted.bytes)
+                    .collect(),
                 dropped: report.dropped.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
             };
             match &first {

@@ -78,7 +78,7 @@ fn sums(cores: &[Core]) -> (u64, u64) {
 #[track_caller]
 pub(crate) fn check(fabric: &mut Fabric) {
     for core in &mut fabric.cores {
-        core.audit_queues().expect("the traffic manager adds up");
+        core.view(core.time()).audit().expect("the traffic manager adds up");
     }
     let (came, went) = sums(&fabric.cores);
     assert_eq!(came, went, "received and generated is sent, dropped, consumed and queued");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_switch::core::Core;
+use wireyard_switch::core::{Core, PortReport};
 use wireyard_switch::ports::{
     ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone,
     TxFrame,
@@ -208,9 +208,9 @@ impl Fabric {
     #[track_caller]
     pub fn check(&mut self) {
         for core in &mut self.cores {
-            core.audit_queues().expect("the traffic manager adds up");
+            core.view(core.time()).audit().expect("the traffic manager adds up");
             assert!(core.report().balanced, "{:?}", core.report());
-            for port in core.port_reports() {
+            for port in PortReport::all(core) {
                 assert!(port.ledger.balanced, "{port:?}");
             }
         }

@@ -27,7 +27,9 @@ pub(super) fn show(
     entries: Option<EntriesShown>,
     as_json: bool,
 ) {
-    let entries = entries.map(|shown| core.entry_counters(shown));
+    let current = core.generation();
+    let entries = entries
+        .map(|shown| current.map_or_else(Vec::new, |current| TableEntries::of(current, shown)));
     let entry_counters = entries.as_deref();
     match as_json {
         true => print_json(&Shown { statistics, entry_counters }),

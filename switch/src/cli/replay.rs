@@ -12,6 +12,7 @@ use super::args::ReplayArgs;
 use super::load::{device, load_from, place};
 use super::{Failure, Status, counters, ended, say};
 use crate::config::PORT_MAX;
+use crate::core::Statistics;
 use crate::live::Signals;
 use crate::ports::{PortKind, PortNumber, PortSpec, files};
 use crate::program::{DeviceOptions, Place};
@@ -41,7 +42,7 @@ fn start(args: &ReplayArgs) -> Result<Status, Failure> {
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
     replay::open(&mut core, specs, &signals.stop())?.iter().for_each(|note| say(note));
     let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
-    let statistics = core.statistics();
+    let statistics = Statistics::of(&mut core);
     counters::show(&core, &statistics, args.entry_counters, args.json);
     outcome?;
     Ok(Status::Success)

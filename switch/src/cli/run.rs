@@ -66,7 +66,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let metrics = privileged.metrics.map(Metrics::serve).transpose()?;
     let mut cores = assemble(args, &mut loaded, &specs, file.is_some())?;
     let names = names(&specs, &mut cores);
-    let control = cores[0].control().ok_or("the device has no control handle")?.clone();
+    let control = Control::of(&cores[0]).ok_or("the device has no control handle")?.clone();
     control.set_files(&specs, loaded.sources().into_iter().chain(args.port_file.clone()).collect());
     let mut begun = steer::begin(args, &control, &loaded)?;
     steer::make_settings(&mut begun, &control, &mut cores)?;

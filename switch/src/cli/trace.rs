@@ -129,7 +129,7 @@ fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), Failur
     let mut core = core;
     loaded.set_queues(&mut core, &numbers)?;
     // The trace is only of the given frames.
-    core.end_generators(false);
+    core.generators().end(false);
     let mut sandbox = Sandbox::new(core, &ports)?;
     let Some(((time, last), before)) = frames.frames.split_last() else {
         return Err("no frame to trace".into());

@@ -7,7 +7,7 @@ use wireyard_pipeline::ir::CPU_PORT;
 use super::error::invalid;
 use super::{Control, ControlError};
 use crate::core::{
-    Core, EntriesShown, PortPlace, PortState, ProgramReport, Statistics, TableEntries, entries_of,
+    Core, EntriesShown, PortPlace, PortState, ProgramReport, Statistics, TableEntries,
 };
 use crate::ports::faults::FaultyPort;
 use crate::ports::faults::chance::FaultSetup;
@@ -198,9 +198,9 @@ impl Control {
     /// # Errors
     /// [`ControlError::Unavailable`].
     pub fn statistics(&self) -> Result<Statistics> {
-        let mut all = self.ask(0, |core, _| core.own_statistics())?;
+        let mut all = self.ask(0, |core, _| Statistics::of_worker(core))?;
         for worker in 1..self.workers() {
-            all.merge(&self.ask(worker, |core, _| core.own_statistics())?);
+            all.merge(&self.ask(worker, |core, _| Statistics::of_worker(core))?);
         }
         all.program = Some(self.program_report());
         Ok(all)
@@ -215,7 +215,7 @@ impl Control {
     /// The counts of the entries of tables with counters or meters; needs no worker.
     pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
         let current = self.shared.loader().current();
-        entries_of(&current, shown)
+        TableEntries::of(&current, shown)
     }
 
     /// Sets all watermarks to the current occupancy.
@@ -251,7 +251,7 @@ impl Control {
 
 /// Gives a worker a frame that fits into a packet's memory; `take` sends it, and returns false without packet memory.
 fn taken(core: &mut Core, frame: &[u8], take: impl FnOnce(&mut Core) -> bool) -> Result<()> {
-    let (bytes, longest) = (frame.len(), core.longest_frame());
+    let (bytes, longest) = (frame.len(), core.memory().max_frame_bytes() as usize);
     match bytes > longest {
         true => invalid(format!("a packet of {bytes} bytes: packets have at most {longest}")),
         false if take(core) => Ok(()),

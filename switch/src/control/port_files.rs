@@ -32,7 +32,7 @@ impl Control {
 
     /// The captures that each worker is writing.
     pub(super) fn capture_files(&self) -> Result<Vec<Vec<CaptureFile>>> {
-        let files = |core: &mut Core, _| core.capture_files();
+        let files = |core: &mut Core, _| core.captures().files.open_files();
         (0..self.workers()).map(|worker| self.ask(worker, files)).collect()
     }
 
@@ -41,7 +41,7 @@ impl Control {
         for worker in 0..self.workers() {
             let file = file.to_owned();
             // A worker that does not answer leaves an old report in the list, and the capture has begun.
-            let _ = self.ask(worker, move |core, _| core.drop_ended_captures(&file));
+            let _ = self.ask(worker, move |core, _| core.captures().files.drop_ended(&file));
         }
     }
 

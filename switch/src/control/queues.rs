@@ -253,7 +253,7 @@ impl Control {
         let (worker, numbers) = self.recorded(port)?;
         let wanted = numbers.clone();
         // Checked before the file is created, which would otherwise be left over.
-        self.ask(worker, move |core, _| core.check_recorded(&wanted))?
+        self.ask(worker, move |core, _| core.captures().check_recorded(&wanted))?
             .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         // This thread creates the file, not the worker.
         let new = File::create_new(file).map_err(|error| match error.kind() {
@@ -267,7 +267,8 @@ impl Control {
             |error: &dyn std::fmt::Display| ControlError::FailedPrecondition(error.to_string());
         let recorder = Recorder::into_file(file, new, keep).map_err(|error| failed(&error));
         let begun = recorder.and_then(|recorder| {
-            let done = self.ask(worker, move |core, _| core.record_into(&numbers, recorder))?;
+            let done =
+                self.ask(worker, move |core, _| core.captures().record_into(&numbers, recorder))?;
             done.map_err(|error| failed(&error))
         });
         if begun.is_err() {
@@ -285,9 +286,9 @@ impl Control {
     /// [`ControlError::NotFound`].
     pub fn stop_recording(&self, port: Option<PortNumber>) -> Result<usize> {
         if let Some(port) = port {
-            return self.ask_owner(port, move |core, _| core.stop_recording(Some(port)));
+            return self.ask_owner(port, move |core, _| core.captures().stop(Some(port)));
         }
-        Ok(self.ask_all(|core, _| core.stop_recording(None))?.into_iter().sum())
+        Ok(self.ask_all(|core, _| core.captures().stop(None))?.into_iter().sum())
     }
 
     /// The ports that a capture of a port, or of all, contains, in their order.

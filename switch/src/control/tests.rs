@@ -470,7 +470,7 @@ fn ports_that_cannot_come_are_closed() {
 fn a_late_worker_has_the_same_ports_in_the_end() {
     let loaded = from_text("everything.yaml", PROGRAM).unwrap_or_else(|why| panic!("{why}"));
     let mut cores = loaded.workers(DeviceOptions::small(), 2).unwrap();
-    let control = cores[0].control().unwrap().clone();
+    let control = Control::of(&cores[0]).unwrap().clone();
     let mut memory = cores[0].memory().worker();
     let opened = || Opened {
         port: Box::new(ScriptedPort::default()),
@@ -487,7 +487,7 @@ fn a_late_worker_has_the_same_ports_in_the_end() {
     let poll = |core: &mut Core, mut is_late: bool| {
         let mut now = Time::from_ns(1000);
         while !is_over.load(Ordering::Relaxed) {
-            let is_asked = core.has_commands();
+            let is_asked = core.control.as_ref().is_some_and(|link| link.has_commands());
             core.poll(now, None);
             now += Span::from_us(1);
             if is_asked && std::mem::take(&mut is_late) {

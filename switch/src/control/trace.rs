@@ -65,7 +65,7 @@ impl Control {
         let task = TraceTask { request, until, to, shared };
         for worker in 0..self.workers() {
             let task = task.clone();
-            let begun = self.ask(worker, move |core, now| core.start_trace(task, now))?;
+            let begun = self.ask(worker, move |core, now| core.tracing().start(task, now))?;
             // Traces begun at other workers end when `trace` is dropped.
             match begun {
                 Ok(()) => {}
@@ -93,7 +93,7 @@ impl Control {
         let known = known.filter(|known| Arc::ptr_eq(known.source(), &source));
         let samples = known.unwrap_or_else(|| Arc::new(Samples::new(source, program)));
         let shared = Arc::clone(&samples);
-        for begun in self.ask_all(move |core, now| core.sample(&shared, now))? {
+        for begun in self.ask_all(move |core, now| core.tracing().sample(&shared, now))? {
             begun.map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         }
         Ok(samples)

@@ -17,7 +17,7 @@ use super::{Core, reborrow};
 use crate::ports::PortNumber;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
-use crate::tm::{Arrival, Charge, Departure, Offered, Terms};
+use crate::tm::{Arrival, Charge, Departure, Offered, Terms, Trim};
 
 /// Which ingress pass the packets of a burst are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Core {
         self.device.half = Half::Ingress;
         let fuses = pass != Pass::Again && self.may_fuse();
         if fuses {
-            self.list_open();
+            self.ingress.list_open(&self.ports, &self.manager);
             for meta in meta.iter_mut() {
                 (meta.enqueue_ns, meta.dequeue_ns) = (now_ns, now_ns);
             }
@@ -133,16 +133,6 @@ impl Core {
             && program.is_some_and(|program| program.externs.is_empty())
     }
 
-    /// Lists the ports by which a packet leaves at once.
-    fn list_open(&mut self) {
-        for (n, slot) in self.ports.iter().enumerate() {
-            let is_open = slot.present
-                && self.manager.is_open(n)
-                && (slot.worker.is_none() || slot.has_queue);
-            self.ingress.open.set(slot.number.0, is_open);
-        }
-    }
-
     /// Sends a packet that has done egress right after ingress. Earlier packets for the same port leave first.
     fn leave(
         &mut self,
@@ -157,7 +147,7 @@ impl Core {
             self.egress_departing(trace);
         }
         if self.after_egress(&mut packet, intrinsic) {
-            self.hand_over(slot, &mut packet, self.now, self.now);
+            self.ports.hand_over(&self.ingress.cuts, slot, &mut packet, self.now, self.now);
         }
     }
 
@@ -198,7 +188,7 @@ impl Core {
         let suffices = self.copies.share(packet, all + 1);
         for &session in sessions {
             let mut at = 0;
-            while at == 0 || self.has_replica(session, at) {
+            while at == 0 || self.replication.get().has_replica(session, at) {
                 if suffices {
                     self.mirror(packet, session, at, path, charge);
                 } else {
@@ -209,10 +199,6 @@ impl Core {
                 at += 1;
             }
         }
-    }
-
-    fn has_replica(&mut self, session: u16, at: usize) -> bool {
-        self.replication.get().session(session).is_some_and(|found| at < found.replicas.len())
     }
 
     /// Makes one of the copies of a packet to a mirror session.
@@ -411,12 +397,27 @@ impl Core {
         None
     }
 
+    /// Trims and offers again a packet for this slot's port that was refused as `arrival`.
+    #[cold]
+    fn trim(&mut self, slot: usize, packet: &mut Descriptor, arrival: &Arrival, trim: Trim) {
+        let is_own = packet.flags & DEVICE_ORIGINATED != 0;
+        if !is_own {
+            self.ingress.cuts.trim(&self.executor, packet, trim.bytes);
+        }
+        // It never departs by itself as the last of a burst: it does egress with those that need no link time.
+        let terms = Terms { last: false, unchanged: false, ..arrival.terms };
+        let bytes = self.ingress.cuts.frame_bytes(packet);
+        let again = Arrival { queue: trim.queue, bytes, terms, ..*arrival };
+        let offered = self.manager.tm.offer_trimmed(self.now, arrival.queue, &again);
+        self.accept(slot, packet, offered);
+    }
+
     /// What the answer of the traffic manager means for a packet that is not the last of a burst.
     #[inline]
     pub(super) fn accept(&mut self, slot: usize, packet: &mut Descriptor, offered: Offered) {
         match offered {
             Offered::Departs(_) if packet.flags & DEVICE_ORIGINATED != 0 => {
-                self.hand_over(slot, packet, self.now, self.now);
+                self.ports.hand_over(&self.ingress.cuts, slot, packet, self.now, self.now);
             }
             Offered::Departs(_) => self.egress.departing.push(std::mem::take(packet)),
             Offered::Queued(place) => self.manager.tm.put(place, std::mem::take(packet)),

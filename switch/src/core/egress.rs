@@ -9,12 +9,10 @@ use std::slice;
 use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, PacketPath, flags};
 use wireyard_pipeline::ir::Half;
 use wireyard_pipeline::trace::TraceSink;
-use wireyard_tables::time::Time;
 
-use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
-use super::ports::{egress_of, ingress_of};
+use super::manager::{DEVICE_ORIGINATED, slot_of};
+use super::ports::egress_of;
 use super::{Core, reborrow};
-use crate::ports::TxFrame;
 use crate::stats::DeviceReason;
 use crate::tm::{CONTROL_QUEUE, Charge, Departure, DropReason, PortId};
 
@@ -38,23 +36,11 @@ impl Core {
             self.egress_departing(reborrow(&mut trace));
         }
         if !self.ports.active.is_empty() {
-            sent += self.send_blocked();
+            sent += self.send_all(true);
         }
         sent += self.serve(trace);
         if !self.ports.active.is_empty() {
-            sent += self.send_all();
-        }
-        sent
-    }
-
-    /// Tries again to send on ports that had no room before.
-    fn send_blocked(&mut self) -> usize {
-        let (mut sent, mut next) = (0, 0);
-        while let Some(slot) = self.ports.active.next(next) {
-            next = slot + 1;
-            if self.ports[slot].blocked {
-                sent += self.send(slot);
-            }
+            sent += self.send_all(false);
         }
         sent
     }
@@ -74,7 +60,7 @@ impl Core {
                 break;
             }
             meta.extend(burst.iter_mut().map(|packet: &mut Descriptor| {
-                let mark = self.stand_in.is_on && self.stand_in(packet);
+                let mark = self.stand_in.apply(&mut self.ingress.cuts, &self.executor, packet);
                 let (enqueue_ns, dequeue_ns, congestion_mark) = (now_ns, now_ns, mark.into());
                 Intrinsic {
                     now_ns,
@@ -95,7 +81,13 @@ impl Core {
                     continue;
                 }
                 match self.ports.find(egress_of(&packet)) {
-                    Some(slot) => self.hand_over(slot, &mut packet, self.now, self.now),
+                    Some(slot) => self.ports.hand_over(
+                        &self.ingress.cuts,
+                        slot,
+                        &mut packet,
+                        self.now,
+                        self.now,
+                    ),
                     None if self.is_cpu(egress_of(&packet)) => {
                         self.punt(packet, DeviceReason::ToCpu.index());
                     }
@@ -110,11 +102,15 @@ impl Core {
         self.egress.waiting = waiting;
     }
 
-    pub(super) fn send_all(&mut self) -> usize {
+    /// Sends the backlogs of all ports, or only of those that had no room before.
+    #[inline]
+    pub(super) fn send_all(&mut self, only_blocked: bool) -> usize {
         let (mut sent, mut next) = (0, 0);
         while let Some(slot) = self.ports.active.next(next) {
             next = slot + 1;
-            sent += self.send(slot);
+            if !only_blocked || self.ports[slot].blocked {
+                sent += self.send(slot);
+            }
         }
         sent
     }
@@ -125,7 +121,7 @@ impl Core {
         let mut sent = 0;
         while let Some(id) = self.manager.tm.next_ready() {
             if let Some((mut packet, departure)) = self.manager.tm.begin(self.now, id) {
-                self.prefetch_behind(id, &departure);
+                self.manager.prefetch_behind(&self.mem, id, &departure);
                 self.depart(id, &mut packet, &departure, reborrow(&mut trace));
             }
             // Events of a WRED drop, an XON, or a held packet that now leaves.
@@ -136,16 +132,6 @@ impl Core {
             }
         }
         sent
-    }
-
-    /// Prefetches the header of the packet that leaves next by a queue: in a long queue it was last accessed long ago.
-    #[inline]
-    fn prefetch_behind(&self, id: PortId, departure: &Departure) {
-        if let Some(Descriptor { buf: Some(buf), data_off, .. }) =
-            self.manager.tm.behind(id, departure)
-        {
-            self.mem.prefetch(buf, *data_off);
-        }
     }
 
     /// Egress for one packet that departs, and its time on the wire.
@@ -173,7 +159,7 @@ impl Core {
                 if departure.mark && packet.flags & flags::MARKED != 0 {
                     self.manager.tm.mark_written(id, departure.queue);
                 }
-                self.hand_over(slot, packet, times.start, times.end);
+                self.ports.hand_over(&self.ingress.cuts, slot, packet, times.start, times.end);
             }
             _ => {
                 self.drop_packet(std::mem::take(packet), self.manager.reason(DropReason::PortDown));
@@ -192,7 +178,7 @@ impl Core {
         if trace.is_none() && self.executor.skips_egress(packet.generation) {
             return true;
         }
-        let mark = self.stand_in.is_on && self.stand_in(packet);
+        let mark = self.stand_in.apply(&mut self.ingress.cuts, &self.executor, packet);
         let mut intrinsic = Intrinsic {
             now_ns: self.now.as_ns(),
             enqueue_ns: departure.enqueued_at.as_ns(),
@@ -239,23 +225,6 @@ impl Core {
         true
     }
 
-    /// Puts the frame of a packet into the backlog of a port, with its time on the wire.
-    #[inline]
-    pub(super) fn hand_over(
-        &mut self,
-        slot: usize,
-        packet: &mut Descriptor,
-        start: Time,
-        end: Time,
-    ) {
-        let wire_len = self.ingress.cuts.wire_len(packet);
-        let Some(buf) = packet.buf.take() else { return };
-        let (data_off, len) = (packet.data_off, packet.len);
-        self.ports[slot].backlog.push(TxFrame { buf, data_off, len, wire_len, start, end });
-        self.ports[slot].backlog_from.push(ingress_of(packet));
-        self.ports.active.insert(slot);
-    }
-
     /// Hands the backlog to the port. Frames for which it has no room stay; the traffic manager then sends nothing
     /// more, and a device without `qos:` drops what exceeds a limit.
     #[inline]
@@ -288,42 +257,22 @@ impl Core {
         }
         let is_full = !self.ports[slot].backlog.is_empty();
         if !self.manager.configured {
-            self.drop_excess(slot);
+            self.ports.drop_excess(slot, self.now, &mut self.mem, &mut self.recording);
         } else if is_full != self.ports[slot].blocked {
             self.ports[slot].blocked = is_full;
-            self.report_blocked(slot);
+            self.manager.report_blocked(self.now, &self.ports, slot);
         }
         if self.ports[slot].backlog.is_empty() {
             self.ports.active.remove(slot);
         }
         all
     }
-
-    /// Reports to the traffic manager whether a port takes frames.
-    pub(super) fn report_blocked(&mut self, slot: usize) {
-        let blocked = self.ports[slot].blocked || self.ports[slot].held;
-        self.manager.tm.set_blocked(self.now, port_id(slot), blocked);
-    }
-
-    /// Drops the newest frames over the limit of the backlog.
-    fn drop_excess(&mut self, slot: usize) {
-        while self.ports[slot].backlog.len() > self.ports.backlog_max {
-            let port = &mut self.ports[slot];
-            let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
-                return;
-            };
-            let places = self.ports.drop_places(self.ports.find(from), Some(slot));
-            let why = "dropped: tx_full: no room behind the port";
-            self.recording.shed(places, self.now, &self.mem, &frame, why);
-            self.mem.free(frame.buf);
-            self.ports.account_drop(from, DeviceReason::TxFull.index());
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use wireyard_tables::time::Time;
+
     use crate::ports::scripted::ScriptedPort;
     use crate::ports::{LinkType, PortNumber, memory};
     use crate::program::{DeviceOptions, one_way};

@@ -77,31 +77,35 @@ pub struct EntryReport {
     pub meter: Option<String>,
 }
 
-/// The counts of the entries of a generation's tables.
-pub(crate) fn entries_of(generation: &Generation, shown: EntriesShown) -> Vec<TableEntries> {
-    let program = &generation.program;
-    let tables = generation.state.tables();
-    let snapshot = tables.snapshot();
-    let mut all = Vec::new();
-    for (index, (table, view)) in program.tables.iter().zip(snapshot.tables()).enumerate() {
-        if view.counters().is_none() && view.meters().is_none() {
-            continue;
-        }
-        let id = TableId(index as u32);
-        let found = match shown {
-            EntriesShown::All => tables.entries(id).unwrap_or_default(),
-            EntriesShown::Most(most) => {
-                let slots = most_met(view, most, |slot| tables.entry_at(id, slot).is_ok());
-                let entry = |slot| tables.entry_at(id, slot).ok().map(|entry| (slot, entry));
-                slots.into_iter().filter_map(entry).collect()
+impl TableEntries {
+    /// The counts of the entries of a generation's tables, for tables with counters or meters. Needs no worker.
+    pub(crate) fn of(generation: &Generation, shown: EntriesShown) -> Vec<TableEntries> {
+        let program = &generation.program;
+        let tables = generation.state.tables();
+        let snapshot = tables.snapshot();
+        let mut all = Vec::new();
+        for (index, (table, view)) in program.tables.iter().zip(snapshot.tables()).enumerate() {
+            if view.counters().is_none() && view.meters().is_none() {
+                continue;
             }
-        };
-        let entries: Vec<EntryReport> =
-            found.iter().map(|(slot, entry)| report(program, table, view, *slot, entry)).collect();
-        let more = u64::from(view.len()).saturating_sub(entries.len() as u64);
-        all.push(TableEntries { table: table.name.clone(), entries, more });
+            let id = TableId(index as u32);
+            let found = match shown {
+                EntriesShown::All => tables.entries(id).unwrap_or_default(),
+                EntriesShown::Most(most) => {
+                    let slots = most_met(view, most, |slot| tables.entry_at(id, slot).is_ok());
+                    let entry = |slot| tables.entry_at(id, slot).ok().map(|entry| (slot, entry));
+                    slots.into_iter().filter_map(entry).collect()
+                }
+            };
+            let entries: Vec<EntryReport> = found
+                .iter()
+                .map(|(slot, entry)| report(program, table, view, *slot, entry))
+                .collect();
+            let more = u64::from(view.len()).saturating_sub(entries.len() as u64);
+            all.push(TableEntries { table: table.name.clone(), entries, more });
+        }
+        all
     }
-    all
 }
 
 /// Slots of the entries with the highest packet counts; among equals the lowest slot first.

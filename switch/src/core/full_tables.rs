@@ -5,8 +5,6 @@
 
 use wireyard_pipeline::generation::Generation;
 
-use super::Core;
-use super::message::{Message, Topic};
 use super::notice::DeviceEvent;
 
 /// A full table has room again when one entry in so many is free.
@@ -21,17 +19,10 @@ pub(super) struct FullTables {
     known: Vec<(String, bool)>,
 }
 
-/// A table that became full, or has room again.
-#[derive(Debug, PartialEq, Eq)]
-struct Change {
-    table: String,
-    entries: u32,
-    over: bool,
-}
-
 impl FullTables {
-    /// Changes since the last call. A new table that is full is none: the program has declared its entries.
-    fn changes(&mut self, generation: &Generation) -> Vec<Change> {
+    /// Tables that became full or have room again since the last call, each with its message. A new table that is full
+    /// is none: the program has declared its entries.
+    pub(super) fn changes(&mut self, generation: &Generation) -> Vec<(DeviceEvent, String)> {
         let snapshot = generation.state.tables().snapshot();
         let views = snapshot.tables().map(|view| (view.len(), view.shape().spec().capacity));
         let now = generation.program.tables.iter().zip(views);
@@ -46,31 +37,18 @@ impl FullTables {
             let has_room = entries <= capacity - free;
             let stays_full = is_full || was_full && !has_room;
             if before.is_some() && was_full != stays_full {
-                changes.push(Change { table: name.clone(), entries, over: !stays_full });
+                let (table, over) = (name.clone(), !stays_full);
+                let text = match over {
+                    false => {
+                        format!("table {table} is full: it has {entries} entries and takes no more")
+                    }
+                    true => format!("table {table} has room again: it has {entries} entries"),
+                };
+                changes.push((DeviceEvent::TableFull { table, over }, text));
             }
             known.push((name.clone(), stays_full));
         }
         self.known = known;
         changes
-    }
-}
-
-impl Core {
-    /// Reports tables that became full or have room again since the last call, in the messages and to the subscribers.
-    pub fn check_tables(&mut self) {
-        self.refresh_program();
-        let Some(generation) = self.executor.current() else { return };
-        let changes = self.full_tables.changes(generation);
-        for Change { table, entries, over } in changes {
-            let text = match over {
-                false => {
-                    format!("table {table} is full: it has {entries} entries and takes no more")
-                }
-                true => format!("table {table} has room again: it has {entries} entries"),
-            };
-            let event = DeviceEvent::TableFull { table, over };
-            self.ports.messages.push(Message::new(Topic::Event(event.clone()), text));
-            self.notify_event(event);
-        }
     }
 }

@@ -48,7 +48,7 @@ impl From<&GeneratorSection> for Generator {
 
 /// The generators of a device.
 #[derive(Debug, Default)]
-pub(super) struct Generators(Vec<Generator>);
+pub struct Generators(Vec<Generator>);
 
 impl Generators {
     #[inline]
@@ -56,17 +56,18 @@ impl Generators {
         self.0.is_empty()
     }
 
-    pub(super) fn add(&mut self, generator: Generator) {
+    /// Starts one.
+    pub fn add(&mut self, generator: Generator) {
         self.0.push(generator);
     }
 
     /// Stops all of them, or only those without a frame limit.
-    pub(super) fn end(&mut self, only_endless: bool) {
+    pub fn end(&mut self, only_endless: bool) {
         self.0.retain(|generator| only_endless && generator.left.is_some());
     }
 
     /// True while a generator with a frame limit has frames left.
-    pub(super) fn have_frames(&self) -> bool {
+    pub fn have_frames(&self) -> bool {
         self.0.iter().any(|generator| generator.left.is_some_and(|left| left > 0))
     }
 

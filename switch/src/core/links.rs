@@ -1,22 +1,20 @@
-//! Adding and removing ports, the state of their links, and the end of their input.
+//! Adding and removing ports, the checks between polls (links, idle entries, full tables), and the end of a device.
 //!
 //! What a port does is in [`ports`](crate::ports). Here a link that went down or is blocked is reported to the traffic
 //! manager, which drops or keeps what is queued for it, without loss for other ports. What is queued for a port that is
 //! removed is dropped as `port_removed`, its pauses end, and its number no longer exists for the program.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
+use super::notice::{IdleNotice, NoticeKind};
 use super::ports::egress_of;
-use super::slot::Slot;
-use super::{Core, DeviceError, PASSES_MAX};
+use super::{Core, DeviceError, IdleEntry, PASSES_MAX};
 use crate::config::qos::Qos;
 use crate::ports::absent::AbsentPort;
-use crate::ports::files::CaptureFile;
 use crate::ports::{Opened, Port, PortError, PortNumber, PortSpec};
-use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
 
 impl Core {
@@ -30,12 +28,12 @@ impl Core {
         number: PortNumber,
         mut port: Box<dyn Port>,
     ) -> Result<(), DeviceError> {
-        if let Err(why) = self.add_queues_of(number) {
+        if let Err(why) = self.manager.add_queues_of(&self.ports, number) {
             port.close(&mut self.mem);
             return Err(why);
         }
         let slot = self.ports.add(number, port, self.mem.kept() as usize);
-        self.report_link(slot);
+        self.manager.report_link(self.now, &mut self.ports, slot);
         Ok(())
     }
 
@@ -75,15 +73,6 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a traffic manager port for a port that is to be added.
-    fn add_queues_of(&mut self, number: PortNumber) -> Result<(), DeviceError> {
-        self.ports.check_number(number)?;
-        match self.ports.removed(number) {
-            Some(slot) => self.manager.restore_port(slot, number),
-            None => self.manager.add_port(number),
-        }
-    }
-
     /// Adds a port opened from this specification, and begins its capture file if it has one; returns messages for the
     /// user about it.
     ///
@@ -96,23 +85,13 @@ impl Core {
         opened: Opened,
     ) -> Result<Vec<String>, DeviceError> {
         self.add_port(number, opened.port)?;
-        if let Err(why) = self.record_as(number, spec) {
+        if let Err(why) = self.captures().record_as(number, spec) {
             if let Ok((mut port, _)) = self.detach_port(self.now, number) {
                 port.close(&mut self.mem);
             }
             return Err(why);
         }
         Ok(opened.notices)
-    }
-
-    /// Begins the capture file of an existing port, if its specification names one.
-    pub(crate) fn record_as(
-        &mut self,
-        number: PortNumber,
-        spec: &PortSpec,
-    ) -> Result<(), DeviceError> {
-        let Some(file) = &spec.capture else { return Ok(()) };
-        self.record(number, file)
     }
 
     /// Configures the device with queues: class maps, buffers, schedulers, flow control. Ports are identified by their
@@ -133,8 +112,8 @@ impl Core {
         gone.for_each(|(slot, _)| self.manager.tm.port_down(self.now, port_id(slot)));
         for slot in 0..self.ports.len() {
             self.ports[slot].down = false;
-            self.report_link(slot);
-            self.report_blocked(slot);
+            self.manager.report_link(self.now, &mut self.ports, slot);
+            self.manager.report_blocked(self.now, &self.ports, slot);
         }
         Ok(())
     }
@@ -144,27 +123,48 @@ impl Core {
         self.now = now;
         for index in 0..self.ports.len() {
             if let Some(event) = self.ports.check_link(index, now) {
-                self.notify_event(event);
+                self.notify(NoticeKind::Event(event));
             }
-            self.report_link(index);
+            self.manager.report_link(self.now, &mut self.ports, index);
         }
         self.handle_events();
         self.recording.check(&mut self.ports.messages);
     }
 
-    /// Reports a link that went down or up to the traffic manager: packets queued for it are dropped, other ports lose
-    /// nothing. Without `qos:` the port itself reports what it could not send.
-    pub(super) fn report_link(&mut self, slot: usize) {
-        let is_down = self.manager.configured && self.ports[slot].link_is_down();
-        let is_mine = self.ports[slot].present && self.ports.is_here(slot);
-        if is_down == self.ports[slot].down || !is_mine {
-            return;
+    /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables with `on_idle:
+    /// remove`. Returns the idle entries, for the control plane: an entry that stays is returned once in each
+    /// timeout. The first one of a table that stays is also a message. It waits for no writer of a table:
+    /// [`Core::ageing_is_put_off`].
+    pub fn age(&mut self, now: Time) -> Vec<IdleEntry> {
+        self.refresh_program();
+        let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
+        self.executor.release();
+        let found = self.idle.age(&generation, now, &mut self.ports.messages);
+        for idle in found.iter().cloned() {
+            let program = Arc::clone(&generation.program);
+            self.notify(NoticeKind::Idle(IdleNotice { program, idle }));
         }
-        self.ports[slot].down = is_down;
-        match is_down {
-            true => self.manager.tm.port_down(self.now, port_id(slot)),
-            false => self.manager.tm.port_up(self.now, port_id(slot)),
+        found
+    }
+
+    /// True if the last [`Core::age`] ended at a table that another thread was writing: call it again soon.
+    pub fn ageing_is_put_off(&self) -> bool {
+        self.idle.is_put_off()
+    }
+
+    /// Reports tables that became full or have room again since the last call, in the messages and to the subscribers.
+    pub fn check_tables(&mut self) {
+        self.refresh_program();
+        let Some(generation) = self.executor.current() else { return };
+        for (event, text) in self.full_tables.changes(generation) {
+            self.report_event(event, text);
         }
+    }
+
+    /// Releases the tables and flushes capture records before the worker sleeps.
+    pub fn before_sleep(&mut self) {
+        self.executor.release();
+        self.recording.flush();
     }
 
     /// Stops or resumes transmission on a port; packets for it wait in its queues meanwhile.
@@ -172,13 +172,13 @@ impl Core {
         let Some(slot) = self.ports.find(number) else { return };
         self.now = now;
         self.ports[slot].held = is_blocked;
-        self.report_blocked(slot);
+        self.manager.report_blocked(self.now, &self.ports, slot);
     }
 
     /// True when the input of every port has ended, generators with a frame limit are done, and nothing is queued.
     /// False while all ports are removed: they may be added again.
     pub fn is_finished(&mut self, now: Time) -> bool {
-        self.queued() == 0 && !self.generates() && self.ports.have_ended(now)
+        self.queued() == 0 && !self.ingress.generators.have_frames() && self.ports.have_ended(now)
     }
 
     /// Sends what is queued and closes the ports.
@@ -196,7 +196,9 @@ impl Core {
     /// from then on.
     pub fn close(&mut self) -> Vec<PortError> {
         let mut errors = Vec::new();
-        self.abandon_control();
+        if let Some(link) = &mut self.control {
+            link.abandon();
+        }
         for slot in self.ports.iter_mut() {
             if let Err(error) = slot.port.flush(&mut self.mem) {
                 errors.push(error);
@@ -238,12 +240,18 @@ impl Core {
         self.ports.remove(slot, self.mem.kept() as usize);
         self.manager.tm.port_down(now, port_id(slot));
         self.handle_events();
-        self.drop_waiting(slot);
+        for packet in std::mem::take(&mut self.egress.departing) {
+            match egress_of(&packet) == number {
+                true => self.refuse(packet, DeviceReason::PortRemoved.index()),
+                false => self.egress.departing.push(packet),
+            }
+        }
+        self.ports.drop_backlog(slot, now, &mut self.mem, &mut self.recording);
         let place = Box::new(AbsentPort::like(self.ports[slot].port.as_ref()));
         let mut port = std::mem::replace(&mut self.ports[slot].port, place);
         self.ports[slot].is_always_polled = true;
         self.ports[slot].has_queue = false;
-        self.leave_recording(slot, true);
+        self.captures().leave(slot, true);
         let error = port.flush(&mut self.mem).err();
         Ok((port, error))
     }
@@ -276,96 +284,5 @@ impl Core {
         self.ports.changes += 1;
         self.check_links(now);
         true
-    }
-
-    /// The captures that are being written.
-    pub(crate) fn capture_files(&self) -> Vec<CaptureFile> {
-        self.recording.open_files()
-    }
-
-    /// Reports ended captures in this file no more.
-    pub(crate) fn drop_ended_captures(&mut self, file: &Path) {
-        self.recording.drop_ended(file);
-    }
-
-    /// Checks that none of these ports is recorded.
-    ///
-    /// # Errors
-    /// One is recorded already: its file would end without a message.
-    pub(crate) fn check_recorded(&self, numbers: &[PortNumber]) -> Result<(), DeviceError> {
-        for number in numbers {
-            let slot = self.ports.find(*number).map(|slot| &self.ports[slot]);
-            if let Some(place) = slot.and_then(|slot| slot.recorded) {
-                let file = self.recording.path(place);
-                return Err(DeviceError::Recorded { port: *number, file });
-            }
-        }
-        Ok(())
-    }
-
-    /// Records these ports into a new file from now on.
-    ///
-    /// # Errors
-    /// There is no such port, it is recorded already, or the file is being written already.
-    pub(crate) fn record_into(
-        &mut self,
-        numbers: &[PortNumber],
-        recorder: Recorder,
-    ) -> Result<(), DeviceError> {
-        let slot =
-            |number: &PortNumber| self.ports.find(*number).ok_or(DeviceError::NoPort(*number));
-        let slots: Vec<usize> = numbers.iter().map(slot).collect::<Result<_, _>>()?;
-        if self.recording.find(recorder.path()).is_some() {
-            return Err(DeviceError::CaptureTaken(recorder.path().to_owned()));
-        }
-        self.check_recorded(numbers)?;
-        let index = self.recording.begin(recorder, false);
-        slots.into_iter().for_each(|slot| self.recording.describe(&mut self.ports[slot], index));
-        Ok(())
-    }
-
-    /// Stops recording a port, or all; files that record no port any more are ended. Returns the number of ports that
-    /// were recorded.
-    pub(crate) fn stop_recording(&mut self, number: Option<PortNumber>) -> usize {
-        let slots = 0..self.ports.len();
-        let slots = slots.filter(|slot| number.is_none_or(|it| it == self.ports[*slot].number));
-        let slots: Vec<usize> = slots.collect();
-        let stopped = slots.into_iter().filter(|slot| self.leave_recording(*slot, false)).count();
-        if number.is_none() {
-            self.recording.end_waiting();
-        }
-        stopped
-    }
-
-    /// Stops recording the port in this slot, because the port is removed (`goes`) or by command; false: it was not
-    /// recorded.
-    fn leave_recording(&mut self, slot: usize, goes: bool) -> bool {
-        let Some(place) = self.ports[slot].recorded.take() else { return false };
-        let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
-        match self.ports.iter().any(is_used) || goes && self.recording.waits(place) {
-            true => self.recording.leave(place, self.ports[slot].number),
-            false => self.recording.end(place),
-        }
-        true
-    }
-
-    /// Drops packets that were about to be given to the port.
-    fn drop_waiting(&mut self, slot: usize) {
-        let number = self.ports[slot].number;
-        for packet in std::mem::take(&mut self.egress.departing) {
-            match egress_of(&packet) == number {
-                true => self.refuse(packet, DeviceReason::PortRemoved.index()),
-                false => self.egress.departing.push(packet),
-            }
-        }
-        let frames = std::mem::take(&mut self.ports[slot].backlog);
-        let from = std::mem::take(&mut self.ports[slot].backlog_from);
-        for (frame, from) in frames.into_iter().zip(from) {
-            let places = self.ports.drop_places(self.ports.find(from), Some(slot));
-            self.recording.shed(places, self.now, &self.mem, &frame, "dropped: port_removed");
-            self.mem.free(frame.buf);
-            self.ports.account_drop(from, DeviceReason::PortRemoved.index());
-        }
-        self.ports.active.remove(slot);
     }
 }

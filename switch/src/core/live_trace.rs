@@ -13,13 +13,14 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wireyard_pipeline::exec::{Descriptor, PacketPath};
+use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::trace::{Event, Scope, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
+use super::DeviceError;
 use super::ports::ingress_of;
-use super::sampler::Sampler;
-use super::{Core, DeviceError, Progress};
+use super::sampler::{Sampler, Samples};
 use crate::ports::PortNumber;
 use crate::sync;
 
@@ -147,17 +148,62 @@ pub(super) enum Look {
 
 impl Look {
     /// Begins another poll; false if tracing has ended.
-    fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
+    pub(super) fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
         match self {
             Look::Trace(trace) => trace.begin(now, generation),
             Look::Samples(sampler) => sampler.begin(now, generation),
         }
     }
 
-    fn sink(&mut self) -> &mut dyn TraceSink {
+    /// Where the events of this poll are sent.
+    pub(super) fn sink(&mut self) -> &mut dyn TraceSink {
         match self {
             Look::Trace(trace) => trace,
             Look::Samples(sampler) => sampler,
+        }
+    }
+}
+
+/// A worker's traces, with the program that new packets run.
+pub(crate) struct Tracing<'a> {
+    pub(super) look: &'a mut Option<Box<Look>>,
+    pub(super) current: Option<&'a Arc<Generation>>,
+}
+
+impl Tracing<'_> {
+    /// Begins a trace.
+    ///
+    /// # Errors
+    /// Another trace is in progress, or the program was replaced.
+    pub(crate) fn start(self, task: TraceTask, now: Time) -> Result<(), DeviceError> {
+        let id = self.untraced(&task.request.program, now)?;
+        *self.look = Some(Box::new(Look::Trace(LiveTrace::new(task, id, now))));
+        Ok(())
+    }
+
+    /// Samples into `samples` for some seconds from now on, or extends that.
+    ///
+    /// # Errors
+    /// A trace is in progress, or the program was replaced.
+    pub(crate) fn sample(self, samples: &Arc<Samples>, now: Time) -> Result<(), DeviceError> {
+        let id = self.untraced(samples.source(), now)?;
+        if let Some(Look::Samples(sampler)) = self.look.as_deref_mut()
+            && sampler.extend(samples, now)
+        {
+            return Ok(());
+        }
+        let sampler = Sampler::new(Arc::clone(samples), id, now);
+        *self.look = Some(Box::new(Look::Samples(sampler)));
+        Ok(())
+    }
+
+    /// The id of the generation of this program, which must be the running one; an error while a trace is in progress.
+    fn untraced(&self, program: &Arc<Program>, now: Time) -> Result<u16, DeviceError> {
+        let current = self.current.filter(|current| Arc::ptr_eq(&current.program, program));
+        let id = current.ok_or(DeviceError::ProgramReplaced)?.id;
+        match self.look.as_deref() {
+            Some(Look::Trace(trace)) if trace.goes_on(now, Some(id)) => Err(DeviceError::Traced),
+            _ => Ok(id),
         }
     }
 }
@@ -196,6 +242,11 @@ impl LiveTrace {
         if now.since(self.since) >= Span::from_ms(1000) {
             (self.since, self.looks) = (now, self.task.request.rate);
         }
+        self.goes_on(now, generation)
+    }
+
+    /// False if the trace has ended.
+    fn goes_on(&self, now: Time, generation: Option<u16>) -> bool {
         let is_same = generation == Some(self.generation);
         let is_over = self.is_over || self.task.shared.over.load(Ordering::Relaxed);
         is_same && !is_over && now < self.task.until
@@ -295,52 +346,5 @@ impl TraceSink for LiveTrace {
             }
             Err(TrySendError::Disconnected(_)) => self.is_over = true,
         }
-    }
-}
-
-impl Core {
-    /// Begins a trace.
-    ///
-    /// # Errors
-    /// Another trace is in progress, or the program was replaced.
-    pub(crate) fn start_trace(&mut self, task: TraceTask, now: Time) -> Result<(), DeviceError> {
-        let id = self.untraced(&task.request.program, now)?;
-        self.live_trace = Some(Box::new(Look::Trace(LiveTrace::new(task, id, now))));
-        Ok(())
-    }
-
-    /// The id of the generation of this program, which must be the running one; an error while a trace is in progress.
-    pub(super) fn untraced(
-        &mut self,
-        program: &Arc<Program>,
-        now: Time,
-    ) -> Result<u16, DeviceError> {
-        self.refresh_program();
-        let current = self.generation().filter(|current| Arc::ptr_eq(&current.program, program));
-        let id = current.ok_or(DeviceError::ProgramReplaced)?.id;
-        if self.is_traced(now) { Err(DeviceError::Traced) } else { Ok(id) }
-    }
-
-    /// True while a trace is in progress.
-    pub(super) fn is_traced(&mut self, now: Time) -> bool {
-        let id = self.generation().map(|current| current.id);
-        match self.live_trace.as_deref_mut() {
-            Some(Look::Trace(trace)) => trace.begin(now, id),
-            _ => false,
-        }
-    }
-
-    #[cold]
-    pub(super) fn poll_traced(&mut self, now: Time, readable: &[PortNumber]) -> Progress {
-        self.refresh_program();
-        let id = self.generation().map(|generation| generation.id);
-        let mut look = self.live_trace.take();
-        if !look.as_mut().is_some_and(|look| look.begin(now, id)) {
-            return self.poll_these(now, readable, None);
-        }
-        let sink = look.as_mut().map(|look| look.sink());
-        let progress = self.poll_these(now, readable, sink);
-        self.live_trace = look;
-        progress
     }
 }

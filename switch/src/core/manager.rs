@@ -8,6 +8,7 @@
 //! slot n of the core.
 
 use wireyard_pipeline::exec::{Descriptor, Intrinsic, flags};
+use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::cuts::CutRecords;
@@ -17,8 +18,8 @@ use crate::config::qos::{Classifier, PortLink, Qos, QosConfig, QosPort};
 use crate::ports::PortNumber;
 use crate::stats::{ReasonIndex, Reasons};
 use crate::tm::{
-    Arrival, Charge, Color, DropReason, FlowControl, FlowControlConfig, PortConfig, PortId,
-    Release, SharedCharge, Terms, Tm,
+    Arrival, Charge, Color, Departure, DropReason, FlowControl, FlowControlConfig, PortConfig,
+    PortId, Release, SharedCharge, Terms, Tm,
 };
 use crate::units::BitsPerSec;
 
@@ -157,6 +158,51 @@ impl Manager {
     ) -> Result<(), DeviceError> {
         let (id, port) = (port_id(slot), self.configuration(number));
         Ok(self.tm.restore_port(id, port.tm)?)
+    }
+
+    /// Adds a port of this number, which must be free, in the slot that it gets.
+    ///
+    /// # Errors
+    /// The number is taken, or reserved ([`DeviceError::PortNumber`]).
+    pub(super) fn add_queues_of(
+        &mut self,
+        ports: &Ports,
+        number: PortNumber,
+    ) -> Result<(), DeviceError> {
+        ports.check_number(number)?;
+        match ports.removed(number) {
+            Some(slot) => self.restore_port(slot, number),
+            None => self.add_port(number),
+        }
+    }
+
+    /// Takes over a link that went down or up: packets queued for it are dropped, other ports lose nothing. Without
+    /// `qos:` the port itself reports what it could not send.
+    pub(super) fn report_link(&mut self, now: Time, ports: &mut Ports, slot: usize) {
+        let is_down = self.configured && ports[slot].link_is_down();
+        let is_mine = ports[slot].present && ports.is_here(slot);
+        if is_down == ports[slot].down || !is_mine {
+            return;
+        }
+        ports[slot].down = is_down;
+        match is_down {
+            true => self.tm.port_down(now, port_id(slot)),
+            false => self.tm.port_up(now, port_id(slot)),
+        }
+    }
+
+    /// Takes over whether a port takes frames.
+    pub(super) fn report_blocked(&mut self, now: Time, ports: &Ports, slot: usize) {
+        let blocked = ports[slot].blocked || ports[slot].held;
+        self.tm.set_blocked(now, port_id(slot), blocked);
+    }
+
+    /// Prefetches the header of the packet that leaves next by a queue: in a long queue it was last accessed long ago.
+    #[inline]
+    pub(super) fn prefetch_behind(&self, mem: &PacketMemory, id: PortId, departure: &Departure) {
+        if let Some(Descriptor { buf: Some(buf), data_off, .. }) = self.tm.behind(id, departure) {
+            mem.prefetch(buf, *data_off);
+        }
     }
 
     /// True if egress of a packet for this slot may directly follow its ingress: no class is needed, and the packet

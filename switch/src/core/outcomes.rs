@@ -39,8 +39,8 @@ pub struct DroppedPacket {
     pub bytes: Vec<u8>,
 }
 
-/// Reasons, and packets kept for subscribers.
-pub(super) struct Outcomes {
+/// Names of the reasons for which packets end, and packets kept for callers that enabled it.
+pub struct Outcomes {
     pub(super) reasons: Reasons,
     /// For each generation, the index in `reasons` of each reason of its program.
     of_programs: Vec<(u16, Vec<ReasonIndex>)>,
@@ -50,6 +50,12 @@ pub(super) struct Outcomes {
     pub(super) dropped: Option<Vec<DroppedPacket>>,
 }
 
+impl std::fmt::Debug for Outcomes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outcomes").finish_non_exhaustive()
+    }
+}
+
 impl Default for Outcomes {
     fn default() -> Outcomes {
         Outcomes { reasons: device_reasons(), of_programs: Vec::new(), punted: None, dropped: None }
@@ -57,6 +63,32 @@ impl Default for Outcomes {
 }
 
 impl Outcomes {
+    /// All reasons for which packets were or may be dropped or consumed; those of a program from its first use on.
+    pub fn reasons(&self) -> impl Iterator<Item = &str> {
+        self.reasons.names()
+    }
+
+    /// Collects packets for the control plane from now on; [`Outcomes::take_punted`] returns them.
+    pub fn listen_to_punts(&mut self) {
+        self.punted.get_or_insert_with(Vec::new);
+    }
+
+    /// Packets for the control plane since the last call.
+    pub fn take_punted(&mut self) -> Vec<PuntedPacket> {
+        self.punted.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Collects dropped packets from now on; [`Outcomes::take_dropped`] returns them. Only to show which packets they
+    /// were: the ledger counts without it.
+    pub fn listen_to_drops(&mut self) {
+        self.dropped.get_or_insert_with(Vec::new);
+    }
+
+    /// Packets dropped since the last call.
+    pub fn take_dropped(&mut self) -> Vec<DroppedPacket> {
+        self.dropped.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Index of a program's reason.
     pub(super) fn program_reason(
         &mut self,

@@ -26,7 +26,8 @@ use crate::tm::PortId;
 const BACKLOG_MAX: usize = 1024;
 const BACKLOG_LEAST: usize = 16;
 
-/// The ports of a device, by slot, with their ledgers, backlogs and messages. Fields that every packet uses come first, together.
+/// The ports of a device, by slot, with their ledgers, backlogs and messages. Fields that every packet uses come first,
+/// together.
 #[repr(C)]
 pub struct Ports {
     slots: Vec<Slot>,
@@ -293,38 +294,11 @@ impl Ports {
         self.account(number, |ledger| ledger.drop(reason));
     }
 
-    /// Counts the first `gone` frames of a backlog: `sent` of them were sent, the others were given up for `reason`.
-    #[inline]
-    pub(super) fn account_sent(
-        &mut self,
-        slot: usize,
-        gone: usize,
-        sent: usize,
-        reason: ReasonIndex,
-    ) {
-        let gone = gone.min(self.slots[slot].backlog_from.len());
-        for index in 0..gone {
-            let from = self.slots[slot].backlog_from[index];
-            if index < sent {
-                self.account(from, |ledger| ledger.sent += 1);
-            } else {
-                self.account_drop(from, reason);
-            }
-        }
-        let from = &mut self.slots[slot].backlog_from;
-        if gone == from.len() { from.clear() } else { from.drain(..gone).for_each(drop) }
-    }
-
     /// The sum of all ledgers.
     pub fn ledger(&self) -> Ledger {
         let mut total = self.cpu.clone();
         self.slots.iter().for_each(|slot| total.merge(&slot.ledger));
         total
-    }
-
-    /// Number of frames that wait for room in a port.
-    pub(super) fn waiting(&self) -> usize {
-        self.active.iter().map(|slot| self.slots[slot].backlog.len()).sum()
     }
 
     /// Sets the source address of the frames that a port itself sends; the port may be added later.

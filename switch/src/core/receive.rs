@@ -5,14 +5,31 @@ use std::collections::VecDeque;
 use super::cuts::CutRecords;
 use super::dispatch::Pass;
 use super::generate::Generators;
-use super::{Core, Progress, reborrow};
+use super::manager::Manager;
+use super::ports::Ports;
+use super::record::Recording;
+use super::slot::Slot;
+use super::{Core, reborrow};
 use crate::ports::{PortError, RxFrame};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts};
+use wireyard_pipeline::packet::PacketMemory;
 use wireyard_pipeline::trace::TraceSink;
+use wireyard_tables::time::Time;
 
 /// Bursts that one poll receives from a port that honours pauses: as many frames as a switch with default settings can
 /// queue.
 const BURSTS_MAX: usize = 128;
+
+/// Counts of one [`Core::poll`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Frames received.
+    pub received: usize,
+    /// Packets taken from the rings of other workers.
+    pub handed: usize,
+    /// Frames sent.
+    pub sent: usize,
+}
 
 /// The packets on their way into ingress, and their state. Fields that every packet uses come first, together.
 #[repr(C)]
@@ -57,6 +74,66 @@ impl Ingress {
         (std::mem::take(&mut self.burst), std::mem::take(&mut self.meta))
     }
 
+    /// Lists the ports by which a packet leaves at once.
+    pub(super) fn list_open(&mut self, ports: &Ports, manager: &Manager) {
+        for (n, slot) in ports.iter().enumerate() {
+            let is_open =
+                slot.present && manager.is_open(n) && (slot.worker.is_none() || slot.has_queue);
+            self.open.set(slot.number.0, is_open);
+        }
+    }
+
+    /// Takes one burst from a port. Returns the number of frames.
+    #[inline]
+    fn rx_burst(
+        &mut self,
+        ports: &mut Ports,
+        slot: usize,
+        now: Time,
+        mem: &mut PacketMemory,
+        recording: &mut Recording,
+    ) -> usize {
+        let result = ports[slot].port.rx_burst(mem, now, &mut self.rx, BURST_MAX);
+        if self.rx.len() > BURST_MAX {
+            self.refuse_surplus(ports, slot, mem);
+        }
+        let received = self.rx.len();
+        let port = &mut ports[slot];
+        port.ledger.received += received as u64;
+        if let Some(place) = port.recorded {
+            recording.received(place, mem, &self.rx);
+        }
+        if let Err(error) = result {
+            ports.report_error(slot, &error);
+        }
+        received
+    }
+
+    /// Drops the frames that a port returned beyond the requested number: there is no room for them.
+    #[cold]
+    fn refuse_surplus(&mut self, ports: &mut Ports, slot: usize, mem: &mut PacketMemory) {
+        let surplus = self.rx.drain(BURST_MAX..);
+        let count = surplus.len();
+        surplus.for_each(|frame| mem.free(frame.buf));
+        let port = ports[slot].port.name().to_owned();
+        let why = format!(
+            "gave {count} frames more than the {BURST_MAX} it was asked for: they are lost"
+        );
+        ports.report_error(slot, &PortError::Unsupported { port, why });
+    }
+
+    /// Adds a received frame to the burst, as a packet.
+    #[inline]
+    fn push(&mut self, port: &Slot, frame: RxFrame) {
+        let cut = self.cuts.number(frame.wire_len, frame.len);
+        let received_ns = frame.timestamp.as_ns();
+        let mut descriptor =
+            Descriptor::received(frame.buf, frame.data_off, frame.len, port.number.0, received_ns);
+        descriptor.ingress_link = port.link_code();
+        descriptor.cut = cut;
+        self.burst.push(descriptor);
+    }
+
     /// Moves packets for another pass into the burst.
     pub(super) fn take_again(&mut self) {
         let count = self.again.len().min(BURST_MAX);
@@ -78,7 +155,8 @@ impl Core {
         if self.mesh.is_crowded() || self.copies.are_enough(self.ingress.again.len()) {
             return 0;
         }
-        let received = self.rx_burst(slot);
+        let (ports, mem, recording) = (&mut self.ports, &mut self.mem, &mut self.recording);
+        let received = self.ingress.rx_burst(ports, slot, self.now, mem, recording);
         progress.received += received;
         self.list_received(slot);
         if let Some(owner) = self.manager.owner_elsewhere(&self.ports, slot) {
@@ -106,42 +184,9 @@ impl Core {
                 return;
             }
             if !self.ports.active.is_empty() {
-                progress.sent += self.send_all();
+                progress.sent += self.send_all(false);
             }
         }
-    }
-
-    /// Takes one burst from a port. Returns the number of frames.
-    #[inline]
-    fn rx_burst(&mut self, slot: usize) -> usize {
-        let (port, rx) = (&mut self.ports[slot], &mut self.ingress.rx);
-        let result = port.port.rx_burst(&mut self.mem, self.now, rx, BURST_MAX);
-        if rx.len() > BURST_MAX {
-            self.refuse_surplus(slot);
-        }
-        let (port, rx) = (&mut self.ports[slot], &self.ingress.rx);
-        let received = rx.len();
-        port.ledger.received += received as u64;
-        if let Some(place) = port.recorded {
-            self.recording.received(place, &self.mem, &self.ingress.rx);
-        }
-        if let Err(error) = result {
-            self.ports.report_error(slot, &error);
-        }
-        received
-    }
-
-    /// Drops the frames that a port returned beyond the requested number: there is no room for them.
-    #[cold]
-    fn refuse_surplus(&mut self, slot: usize) {
-        let surplus = self.ingress.rx.drain(BURST_MAX..);
-        let count = surplus.len();
-        surplus.for_each(|frame| self.mem.free(frame.buf));
-        let port = self.ports[slot].port.name().to_owned();
-        let why = format!(
-            "gave {count} frames more than the {BURST_MAX} it was asked for: they are lost"
-        );
-        self.ports.report_error(slot, &PortError::Unsupported { port, why });
     }
 
     /// Moves received frames into the burst, as packets.
@@ -149,25 +194,12 @@ impl Core {
     fn list_received(&mut self, slot: usize) {
         let mut rx = std::mem::take(&mut self.ingress.rx);
         for frame in rx.drain(..) {
-            if self.is_mac_control(slot, &frame) {
+            if self.mac_control.ends(&self.ports[slot], &self.mem, &frame) {
                 self.mac_control_received(slot, frame);
                 continue;
             }
-            let packet = self.describe(slot, frame);
-            self.ingress.burst.push(packet);
+            self.ingress.push(&self.ports[slot], frame);
         }
         self.ingress.rx = rx;
-    }
-
-    #[inline]
-    fn describe(&mut self, slot: usize, frame: RxFrame) -> Descriptor {
-        let cut = self.ingress.cuts.number(frame.wire_len, frame.len);
-        let port = &self.ports[slot];
-        let received_ns = frame.timestamp.as_ns();
-        let mut descriptor =
-            Descriptor::received(frame.buf, frame.data_off, frame.len, port.number.0, received_ns);
-        descriptor.ingress_link = port.link_code();
-        descriptor.cut = cut;
-        descriptor
     }
 }

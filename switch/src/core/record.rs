@@ -12,6 +12,7 @@ use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
+use super::error::DeviceError;
 use super::message::{Message, Topic};
 use super::ports::Ports;
 use super::slot::Slot;
@@ -20,7 +21,7 @@ use crate::pcap::PcapError;
 use crate::pcap::seen::{self, Way};
 use crate::ports::capture::number_of;
 use crate::ports::files::CaptureFile;
-use crate::ports::{PortError, PortNumber, RxFrame, TxFrame};
+use crate::ports::{PortError, PortNumber, PortSpec, RxFrame, TxFrame};
 use crate::recorder::{Recorder, RecorderReport};
 
 /// Interfaces of a port in its file, counted from the port's first one.
@@ -41,7 +42,7 @@ pub(super) struct Place {
 
 /// The capture files of a device.
 #[derive(Debug, Default)]
-pub(super) struct Recording {
+pub(crate) struct Recording {
     /// By order of their beginning: files being written, and the last of those that have ended.
     files: BTreeMap<usize, File>,
     /// Number of files begun so far.
@@ -93,7 +94,7 @@ impl Recording {
     }
 
     /// The files that are being written.
-    pub(super) fn open_files(&self) -> Vec<CaptureFile> {
+    pub(crate) fn open_files(&self) -> Vec<CaptureFile> {
         let open = self.files.values().filter(|file| !file.recorder.has_ended());
         let file = |file: &File| CaptureFile {
             path: file.recorder.path().to_owned(),
@@ -128,8 +129,8 @@ impl Recording {
         self.begun - 1
     }
 
-    /// Drops ended files of this path.
-    pub(super) fn drop_ended(&mut self, path: &Path) {
+    /// Drops ended files of this path: they are reported no more.
+    pub(crate) fn drop_ended(&mut self, path: &Path) {
         self.files.retain(|_, file| !file.recorder.has_ended() || file.recorder.path() != path);
     }
 
@@ -173,8 +174,8 @@ impl Recording {
         port.recorded = Some(Place { file: index, first });
     }
 
-    /// Sets the time of day, in nanoseconds since 1970, of [`Time::ZERO`].
-    pub(super) fn set_origin(&mut self, origin_ns: u64) {
+    /// Sets the time of day of [`Time::ZERO`], in nanoseconds since 1970, for the timestamps in the files.
+    pub(crate) fn set_origin(&mut self, origin_ns: u64) {
         self.origin_ns = origin_ns;
         self.files.values_mut().for_each(|file| file.recorder.set_origin_ns(origin_ns));
     }
@@ -295,6 +296,91 @@ impl Recording {
                 file.recorder.record(now, place.first + DROPPED, data, frame.wire_len, Some(why));
             }
         }
+    }
+}
+
+/// The capture files of a device with its ports.
+pub(crate) struct Captures<'a> {
+    pub(super) ports: &'a mut Ports,
+    /// The files.
+    pub(crate) files: &'a mut Recording,
+}
+
+impl Captures<'_> {
+    /// Records a port into the file that its specification names, if it names one, from now on; ports may share a file.
+    ///
+    /// # Errors
+    /// There is no such port, or the file cannot be created.
+    pub(crate) fn record_as(
+        &mut self,
+        number: PortNumber,
+        spec: &PortSpec,
+    ) -> Result<(), DeviceError> {
+        let Some(file) = &spec.capture else { return Ok(()) };
+        let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
+        let added = self.files.add(&mut self.ports[slot], file);
+        added.map_err(|source| DeviceError::Capture { port: number, source })
+    }
+
+    /// Checks that none of these ports is recorded.
+    ///
+    /// # Errors
+    /// One is recorded already: its file would end without a message.
+    pub(crate) fn check_recorded(&self, numbers: &[PortNumber]) -> Result<(), DeviceError> {
+        for number in numbers {
+            let slot = self.ports.find(*number).map(|slot| &self.ports[slot]);
+            if let Some(place) = slot.and_then(|slot| slot.recorded) {
+                let file = self.files.path(place);
+                return Err(DeviceError::Recorded { port: *number, file });
+            }
+        }
+        Ok(())
+    }
+
+    /// Records these ports into a new file from now on.
+    ///
+    /// # Errors
+    /// There is no such port, it is recorded already, or the file is being written already.
+    pub(crate) fn record_into(
+        &mut self,
+        numbers: &[PortNumber],
+        recorder: Recorder,
+    ) -> Result<(), DeviceError> {
+        let slot =
+            |number: &PortNumber| self.ports.find(*number).ok_or(DeviceError::NoPort(*number));
+        let slots: Vec<usize> = numbers.iter().map(slot).collect::<Result<_, _>>()?;
+        if self.files.find(recorder.path()).is_some() {
+            return Err(DeviceError::CaptureTaken(recorder.path().to_owned()));
+        }
+        self.check_recorded(numbers)?;
+        let index = self.files.begin(recorder, false);
+        slots.into_iter().for_each(|slot| self.files.describe(&mut self.ports[slot], index));
+        Ok(())
+    }
+
+    /// Stops recording a port, or all; files that record no port any more are ended. Returns the number of ports that
+    /// were recorded.
+    pub(crate) fn stop(&mut self, number: Option<PortNumber>) -> usize {
+        let slots = 0..self.ports.len();
+        let slots = slots.filter(|slot| number.is_none_or(|it| it == self.ports[*slot].number));
+        let slots: Vec<usize> = slots.collect();
+        let stopped = slots.into_iter().filter(|slot| self.leave(*slot, false)).count();
+        if number.is_none() {
+            self.files.end_waiting();
+        }
+        stopped
+    }
+
+    /// Stops recording the port in this slot, because the port is removed (`goes`) or by command; false: it was not
+    /// recorded.
+    pub(super) fn leave(&mut self, slot: usize, goes: bool) -> bool {
+        let Some(place) = self.ports[slot].recorded.take() else { return false };
+        let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
+        match self.ports.iter().any(is_used) || goes && self.files.waits(place) {
+            true => self.files.leave(place, self.ports[slot].number),
+            false => self.files.end(place),
+        }
+        true
     }
 }
 

@@ -15,9 +15,6 @@ use wireyard_pipeline::ir::{Half, Program};
 use wireyard_pipeline::trace::{Event, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
-use super::live_trace::Look;
-use super::{Core, DeviceError};
-
 /// Target of samples per second of a worker, for ingress and for egress each: each costs some microseconds. Above twice
 /// as many in a window the mean grows; four times as many are the maximum.
 const RATE: u64 = 500;
@@ -190,12 +187,23 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    fn new(samples: Arc<Samples>, generation: u16, now: Time) -> Sampler {
+    /// Samples into `samples` for some seconds from `now` on; `generation` is the number that packets of the program
+    /// carry.
+    pub(super) fn new(samples: Arc<Samples>, generation: u16, now: Time) -> Sampler {
         // Any seed other than zero: no result depends on it.
         let random = now.as_ns() | 1;
         let (until, halves) = (now + LEASE, [PassSampler::NEW, PassSampler::NEW]);
         let (half, is_refused) = (Half::Ingress, false);
         Sampler { samples, generation, until, since: now, halves, random, half, is_refused }
+    }
+
+    /// Continues for some seconds from `now` on, if it samples into `samples`; false otherwise.
+    pub(super) fn extend(&mut self, samples: &Arc<Samples>, now: Time) -> bool {
+        let is_same = Arc::ptr_eq(&self.samples, samples);
+        if is_same {
+            self.until = now + LEASE;
+        }
+        is_same
     }
 
     /// Begins another poll; false if sampling has ended.
@@ -262,25 +270,6 @@ impl TraceSink for Sampler {
         let half = self.half as usize;
         self.samples.passes[half].fetch_add(self.halves[half].uncounted(), Ordering::Relaxed);
         self.samples.sampled[half].fetch_add(1, Ordering::Release);
-    }
-}
-
-impl Core {
-    /// Samples into `samples` for some seconds from now on, or extends that.
-    ///
-    /// # Errors
-    /// A trace is in progress, or the program was replaced.
-    pub(crate) fn sample(&mut self, samples: &Arc<Samples>, now: Time) -> Result<(), DeviceError> {
-        let id = self.untraced(samples.source(), now)?;
-        if let Some(Look::Samples(sampler)) = self.live_trace.as_deref_mut()
-            && Arc::ptr_eq(&sampler.samples, samples)
-        {
-            sampler.until = now + LEASE;
-            return Ok(());
-        }
-        let sampler = Sampler::new(Arc::clone(samples), id, now);
-        self.live_trace = Some(Box::new(Look::Samples(sampler)));
-        Ok(())
     }
 }
 

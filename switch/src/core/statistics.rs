@@ -1,19 +1,11 @@
-//! Access to the state of a device: a snapshot of all its counters (the only source of the table, JSON and metrics),
-//! its queues, and packets and messages for subscribers.
+//! A snapshot of all counters of a device, the only source of the table, JSON and metrics.
 
 use serde::Serialize;
-use wireyard_pipeline::exec::Descriptor;
-use wireyard_tables::time::Time;
 
 use super::ports::ingress_of;
-use super::{
-    Core, DroppedPacket, EntriesShown, NotificationReport, PortReport, ProgramReport, PuntedPacket,
-    QueueingReport, TableEntries, entries_of,
-};
-use crate::ports::PortNumber;
+use super::{Core, NotificationReport, PortReport, ProgramReport, QueueingReport};
 use crate::recorder::RecorderReport;
 use crate::stats::{ControllersReport, Ledger, LedgerReport, LinuxReport, StorageReport};
-use crate::tm::{PortStatus, View};
 
 /// A snapshot of all counters of a device.
 #[derive(Clone, Debug, Serialize)]
@@ -53,167 +45,78 @@ pub struct Statistics {
     pub captures: Vec<RecorderReport>,
 }
 
-impl Core {
-    /// All counters now. Walks the queues and tables and makes system calls; not for every packet.
-    pub fn statistics(&mut self) -> Statistics {
-        Statistics { program: self.program_report(), ..self.own_statistics() }
+impl Statistics {
+    /// All counters of a device now. Walks the queues and tables and makes system calls; not for every packet.
+    pub fn of(core: &mut Core) -> Statistics {
+        let all = Statistics::of_worker(core);
+        Statistics { program: core.generation().map(|current| ProgramReport::of(current)), ..all }
     }
 
-    /// The counts of the program.
-    pub(crate) fn program_report(&self) -> Option<ProgramReport> {
-        self.generation().map(|generation| ProgramReport::of(generation))
-    }
-
-    /// Like [`Core::statistics`] without the counts of the program, which any thread can read while packets pass
-    /// ([`ProgramReport::of`]): tables and counters may be large.
-    pub(crate) fn own_statistics(&mut self) -> Statistics {
-        self.sync(self.now);
-        let ports = self.port_reports();
-        let total = self.report();
+    /// Like [`Statistics::of`] without the counts of the program, which all workers share and any thread can read while
+    /// packets pass ([`ProgramReport::of`]): tables and counters may be large.
+    pub(crate) fn of_worker(core: &mut Core) -> Statistics {
+        core.sync(core.now);
+        let ports = PortReport::all(core);
+        let total = core.report();
         let of_ports: u64 = ports.iter().map(|port| port.ledger.queued).sum();
-        let removed = self.removed_report();
+        let removed = removed_report(core);
         let of_removed = removed.as_ref().map_or(0, |report| report.queued);
         let queued = total.queued.saturating_sub(of_ports + of_removed);
         Statistics {
-            cpu: LedgerReport::new(&self.ports.cpu, &self.outcomes.reasons, queued),
+            cpu: LedgerReport::new(&core.ports.cpu, &core.outcomes.reasons, queued),
             total,
             removed,
             ports,
             program: None,
-            queueing: self.queueing_report(),
-            notification: self.notification_report(),
-            lost_digests: self.device.digests_lost,
+            queueing: QueueingReport::of(&core.ports, &mut core.manager, core.now),
+            notification: NotificationReport::of(core.device.notifier.as_ref()),
+            lost_digests: core.device.digests_lost,
             linux: None,
             controllers: None,
             storage: None,
-            captures: self.recording.reports(),
+            captures: core.recording.reports(),
         }
     }
+}
 
-    /// The ledger with names of reasons, and whether it balances.
-    pub fn report(&self) -> LedgerReport {
-        LedgerReport::new(&self.ports.ledger(), &self.outcomes.reasons, self.queued() as u64)
-    }
-
-    /// The ledgers of the ports, with their own counters.
-    pub fn port_reports(&mut self) -> Vec<PortReport> {
-        let queued = self.queued_by_ingress();
-        let reasons = &self.outcomes.reasons;
-        let there = self.ports.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
+impl PortReport {
+    /// The ledgers of the ports of a device, with their own counters, in slot order.
+    pub fn all(core: &mut Core) -> Vec<PortReport> {
+        let queued = queued_by_ingress(core);
+        let reasons = &core.outcomes.reasons;
+        let there = core.ports.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
         there.map(|(slot, n)| slot.report(reasons, n)).collect()
     }
+}
 
-    /// Packets inside by ingress port, in slot order.
-    pub(super) fn queued_by_ingress(&mut self) -> Vec<u64> {
-        let mut waiting = Vec::new();
-        for slot in self.ports.iter() {
-            waiting.extend(slot.backlog_from.iter().copied());
+/// Packets inside by ingress port, in slot order.
+fn queued_by_ingress(core: &mut Core) -> Vec<u64> {
+    let mut waiting = Vec::new();
+    for slot in core.ports.iter() {
+        waiting.extend(slot.backlog_from.iter().copied());
+    }
+    let waits = core.ingress.again.iter().chain(&core.egress.departing);
+    waiting.extend(waits.map(ingress_of));
+    waiting.extend(core.manager.tm.packets().map(ingress_of));
+    core.mesh.count_handed(&mut |number| waiting.push(number));
+    let mut counts = vec![0; core.ports.len()];
+    for number in waiting {
+        if let Some(slot) = core.ports.ledger_of(number) {
+            counts[slot] += 1;
         }
-        let waits = self.ingress.again.iter().chain(&self.egress.departing);
-        waiting.extend(waits.map(ingress_of));
-        waiting.extend(self.manager.tm.packets().map(ingress_of));
-        self.mesh.count_handed(&mut |number| waiting.push(number));
-        let mut counts = vec![0; self.ports.len()];
-        for number in waiting {
-            if let Some(slot) = self.ports.ledger_of(number) {
-                counts[slot] += 1;
-            }
-        }
-        counts
     }
+    counts
+}
 
-    /// The sum of the ledgers of removed ports; `None` when there are none.
-    fn removed_report(&mut self) -> Option<LedgerReport> {
-        let queued = self.queued_by_ingress();
-        let gone = self.ports.iter().zip(queued).filter(|(slot, _)| !slot.present);
-        let (mut ledger, mut waiting, mut some) = (Ledger::default(), 0, false);
-        for (slot, queued) in gone {
-            ledger.merge(&slot.ledger);
-            waiting += queued;
-            some = true;
-        }
-        some.then(|| LedgerReport::new(&ledger, &self.outcomes.reasons, waiting))
+/// The sum of the ledgers of removed ports; `None` when there are none.
+fn removed_report(core: &mut Core) -> Option<LedgerReport> {
+    let queued = queued_by_ingress(core);
+    let gone = core.ports.iter().zip(queued).filter(|(slot, _)| !slot.present);
+    let (mut ledger, mut waiting, mut some) = (Ledger::default(), 0, false);
+    for (slot, queued) in gone {
+        ledger.merge(&slot.ledger);
+        waiting += queued;
+        some = true;
     }
-
-    /// Queues, groups, pools and pauses; `None` without `qos:`.
-    pub fn queueing_report(&mut self) -> Option<QueueingReport> {
-        QueueingReport::of(&self.ports, &mut self.manager, self.now)
-    }
-
-    /// Outcomes of reported congestion; `None` when none was reported.
-    pub fn notification_report(&self) -> Option<NotificationReport> {
-        NotificationReport::of(self.device.notifier.as_ref())
-    }
-
-    /// Bytes that wait in a queue of a port; `None` when there is no such port.
-    pub fn queue_bytes(&self, number: PortNumber, queue: u8) -> Option<u64> {
-        Some(self.manager.tm.queue_bytes(self.ports.traffic_port(number)?, queue))
-    }
-
-    /// The traffic manager's counters of a port.
-    pub fn port_status(&mut self, number: PortNumber) -> Option<PortStatus> {
-        let id = self.ports.traffic_port(number)?;
-        self.view(self.now).port(id)
-    }
-
-    /// Checks all invariants of the traffic manager's accounts; slow.
-    ///
-    /// # Errors
-    /// An account that does not add up.
-    pub fn audit_queues(&mut self) -> Result<(), crate::tm::AuditError> {
-        self.view(self.now).audit()
-    }
-
-    /// The counts of the entries of the program's tables.
-    pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
-        self.generation().map_or_else(Vec::new, |generation| entries_of(generation, shown))
-    }
-
-    /// Drops so far for a reason.
-    pub fn drops(&self, reason: &str) -> u64 {
-        self.ports.ledger().dropped_for(&self.outcomes.reasons, reason)
-    }
-
-    /// All reasons for which packets were or may be dropped or consumed; those of a program from its first use on.
-    pub fn reasons(&self) -> impl Iterator<Item = &str> {
-        self.outcomes.reasons.names()
-    }
-
-    /// Packets consumed so far for a reason.
-    pub fn consumed(&self, reason: &str) -> u64 {
-        self.ports.ledger().consumed_for(&self.outcomes.reasons, reason)
-    }
-
-    /// The traffic manager at `now`: counters, watermarks, waits between ports.
-    pub fn view(&mut self, now: Time) -> View<'_, Descriptor> {
-        self.sync(now);
-        self.manager.tm.view(now)
-    }
-
-    /// Collects packets for the control plane from now on; [`Core::take_punted`] returns them.
-    pub fn listen_to_punts(&mut self) {
-        self.outcomes.punted.get_or_insert_with(Vec::new);
-    }
-
-    /// Packets for the control plane since the last call.
-    pub fn take_punted(&mut self) -> Vec<PuntedPacket> {
-        self.outcomes.punted.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Collects dropped packets from now on; [`Core::take_dropped`] returns them. Only to show which packets they were:
-    /// the ledger counts without it.
-    pub fn listen_to_drops(&mut self) {
-        self.outcomes.dropped.get_or_insert_with(Vec::new);
-    }
-
-    /// Packets dropped since the last call.
-    pub fn take_dropped(&mut self) -> Vec<DroppedPacket> {
-        self.outcomes.dropped.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Number of packets inside: in queues, held, waiting for a port, or for another pass.
-    pub fn queued(&self) -> usize {
-        let passes = self.ingress.again.len() + self.egress.departing.len();
-        passes + self.manager.queued() + self.ports.waiting() + self.mesh.waiting()
-    }
+    some.then(|| LedgerReport::new(&ledger, &core.outcomes.reasons, waiting))
 }

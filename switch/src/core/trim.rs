@@ -5,10 +5,9 @@
 //! are not cut, as no program processes them.
 
 use wireyard_pipeline::exec::{Descriptor, flags};
+use wireyard_pipeline::generation::Executor;
 
-use super::Core;
-use super::manager::DEVICE_ORIGINATED;
-use crate::tm::{Arrival, Terms, Trim};
+use super::cuts::CutRecords;
 
 /// Decisions that a test makes in place of the traffic manager.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,48 +30,36 @@ impl StandIn {
         self.trim_bytes = bytes;
         self.is_on = self.mark || bytes.is_some();
     }
+
+    /// Applies the decisions of a test before egress; true marks the packet.
+    #[inline]
+    pub(super) fn apply(
+        self,
+        cuts: &mut CutRecords,
+        executor: &Executor,
+        packet: &mut Descriptor,
+    ) -> bool {
+        self.is_on && self.decide(cuts, executor, packet)
+    }
+
+    #[cold]
+    fn decide(self, cuts: &mut CutRecords, executor: &Executor, packet: &mut Descriptor) -> bool {
+        if let Some(bytes) = self.trim_bytes {
+            cuts.trim(executor, packet, bytes);
+        }
+        self.mark && packet.flags & flags::ECT != 0
+    }
 }
 
-impl Core {
-    /// Applies the decisions of a test before egress; true marks the packet.
-    #[cold]
-    pub(super) fn stand_in(&mut self, packet: &mut Descriptor) -> bool {
-        let StandIn { mark, trim_bytes, .. } = self.stand_in;
-        if let Some(bytes) = trim_bytes {
-            self.cut(packet, bytes);
-        }
-        mark && packet.flags & flags::ECT != 0
-    }
-
-    /// Trims and offers again a packet for this slot's port that was refused as `arrival`.
-    #[cold]
-    pub(super) fn trim(
-        &mut self,
-        slot: usize,
-        packet: &mut Descriptor,
-        arrival: &Arrival,
-        trim: Trim,
-    ) {
-        let is_own = packet.flags & DEVICE_ORIGINATED != 0;
-        if !is_own {
-            self.cut(packet, trim.bytes);
-        }
-        // It never departs by itself as the last of a burst: it does egress with those that need no link time.
-        let terms = Terms { last: false, unchanged: false, ..arrival.terms };
-        let bytes = self.ingress.cuts.frame_bytes(packet);
-        let again = Arrival { queue: trim.queue, bytes, terms, ..*arrival };
-        let offered = self.manager.tm.offer_trimmed(self.now, arrival.queue, &again);
-        self.accept(slot, packet, offered);
-    }
-
+impl CutRecords {
     /// Cuts a packet to `bytes` of its frame; a shorter one stays whole.
-    pub(super) fn cut(&mut self, packet: &mut Descriptor, bytes: u32) {
-        if self.ingress.cuts.frame_bytes(packet) <= bytes.max(packet.body_off.into()) {
+    pub(super) fn trim(&mut self, executor: &Executor, packet: &mut Descriptor, bytes: u32) {
+        if self.frame_bytes(packet) <= bytes.max(packet.body_off.into()) {
             return;
         }
-        let generation = self.executor.generation(packet.generation);
+        let generation = executor.generation(packet.generation);
         packet.trim(bytes, generation.map_or(0, |known| known.program.trailers()));
         // A capture record that has fewer bytes is still missing the rest.
-        packet.cut = self.ingress.cuts.number(bytes.max(packet.len), packet.len);
+        packet.cut = self.number(bytes.max(packet.len), packet.len);
     }
 }

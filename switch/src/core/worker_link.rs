@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_tables::time::Time;
 
-use super::Core;
 use super::notice::{Interest, Notice, NoticeKind};
 use super::signal::Signal;
+use super::{Core, Outcomes};
+use crate::device::DeviceState;
 
 /// Maximum number of commands that wait for a worker.
 pub(crate) const RING: usize = 64;
@@ -138,12 +139,13 @@ impl WorkerLink {
         WorkerLink { handle, me, ring, subscribers: Vec::new(), notices: Vec::new() }
     }
 
-    pub(super) fn handle(&self) -> &dyn Any {
+    /// The handle on the device, made by [`control`](crate::control).
+    pub(crate) fn handle(&self) -> &dyn Any {
         &*self.handle
     }
 
     /// Sets the function that wakes this worker.
-    pub(super) fn wake_by(&self, wake: Wake) {
+    pub(crate) fn wake_by(&self, wake: Wake) {
         // A worker is started once.
         let _ = self.ring.wake.set(wake);
     }
@@ -157,7 +159,7 @@ impl WorkerLink {
 
     /// True while commands wait.
     #[inline]
-    pub(super) fn has_commands(&self) -> bool {
+    pub(crate) fn has_commands(&self) -> bool {
         !self.ring.commands.is_empty()
     }
 
@@ -184,7 +186,7 @@ impl WorkerLink {
     }
 
     /// The kinds that any subscription includes.
-    pub(super) fn interest(&self) -> Interest {
+    fn interest(&self) -> Interest {
         let all = self.subscribers.iter().map(|subscriber| subscriber.interest);
         all.fold(Interest::default(), Interest::or)
     }
@@ -196,8 +198,37 @@ impl WorkerLink {
         }
     }
 
+    /// Collects digests and punted packets while a subscription includes them.
+    pub(super) fn listen(&self, device: &mut DeviceState, outcomes: &mut Outcomes) {
+        let wanted = self.interest();
+        match wanted.digests {
+            true => device.listen(),
+            false => device.stop_listening(),
+        }
+        match wanted.packets {
+            true => outcomes.listen_to_punts(),
+            false => outcomes.punted = None,
+        }
+    }
+
+    /// Delivers the notices, and the digests and punted packets since the last call, to the subscribers.
+    #[cold]
+    pub(super) fn pass_on(&mut self, now: Time, device: &mut DeviceState, outcomes: &mut Outcomes) {
+        if device.has_digests() {
+            let digests = device.take_digests().into_iter();
+            digests.for_each(|digest| self.notify(now, NoticeKind::Digest(digest)));
+        }
+        if let Some(punted) = outcomes.punted.as_mut().filter(|punted| !punted.is_empty()) {
+            let packets = punted.drain(..);
+            packets.for_each(|packet| self.notify(now, NoticeKind::Packet(packet)));
+        }
+        if self.deliver() {
+            self.listen(device, outcomes);
+        }
+    }
+
     /// Delivers the notices to the subscribers; true if a subscription has ended.
-    pub(super) fn pass_on(&mut self) -> bool {
+    fn deliver(&mut self) -> bool {
         if !self.notices.is_empty() {
             self.subscribers.iter_mut().for_each(|subscriber| subscriber.deliver(&self.notices));
             self.notices.clear();

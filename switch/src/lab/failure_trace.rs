@@ -118,7 +118,7 @@ fn again(
     // A watch of every event needs them one after the other.
     let options = Options { workers: 1, captures: false, ..options };
     let mut second = Lab::new(Arc::clone(&lab.scenario), options).ok()?;
-    second.cores.iter_mut().for_each(|core| core.listen_to_drops());
+    second.cores.iter_mut().for_each(|core| core.outcomes_mut().listen_to_drops());
     second.watch = Some(Box::new(Watch { look, found: None }));
     second.watched_check = check;
     match second.run(pulse) {
@@ -130,7 +130,7 @@ fn again(
 impl Lab {
     /// After a poll of a node, in a run that is watched: an error ends the run, because the search is done.
     pub(super) fn look(&mut self, node: usize) -> Result<(), Violation> {
-        let dropped = self.cores[node].take_dropped();
+        let dropped = self.cores[node].outcomes_mut().take_dropped();
         let (now, check) = (self.now(), self.watched_check);
         let Some(watch) = &mut self.watch else { return Ok(()) };
         let after = match &watch.look {

@@ -118,7 +118,7 @@ impl<'a> Assembly<'a> {
         self.set_queues(loaded, cores)?;
         // Last: this empties files.
         for (place, (number, spec)) in self.specs.iter().enumerate() {
-            cores[self.owner(place)].record_as(*number, spec)?;
+            cores[self.owner(place)].captures().record_as(*number, spec)?;
         }
         Ok(())
     }

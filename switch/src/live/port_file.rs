@@ -19,6 +19,7 @@ use wireyard_pipeline::diag::{Diagnostics, Files, Rejected};
 use wireyard_pipeline::source::Loader;
 
 use crate::config::SwitchConfig;
+use crate::control::Control;
 use crate::core::Core;
 use crate::ports::{self, PortNumber, PortSpec};
 pub use error::{ContentError, PortFileError};
@@ -105,7 +106,7 @@ impl PortFile {
         }
         let (text, known) = (self.text.clone(), self.ports.clone());
         let mem = core.memory().worker();
-        let control = core.control().ok_or(PortFileError::NoControl)?.clone();
+        let control = Control::of(&core).ok_or(PortFileError::NoControl)?.clone();
         let listener = self.listener.clone();
         let task = Task::start(move || {
             let reloaded = exchange::reload(&text, known, &control, mem);

@@ -15,7 +15,7 @@ use wireyard_tables::time::{Span, Time};
 use super::ready::Ready;
 use super::sleep::Sleeper;
 use super::{LiveError, Pace, Scheduling, next_wait};
-use crate::core::{Core, Message, Progress, Statistics};
+use crate::core::{Core, Message, ProgramReport, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
 use crate::sync::{self, lock, lock_soon};
 
@@ -90,7 +90,7 @@ impl Workers {
         let mut workers = Workers { shared, threads: Vec::new(), last: Vec::new() };
         scheduling.map_or(Ok(()), Scheduling::apply)?;
         for (index, mut core) in others.into_iter().enumerate() {
-            core.set_time_of_day(workers.shared.began_ns);
+            core.captures().files.set_origin(workers.shared.began_ns);
             let (shared, me) = (Arc::clone(&workers.shared), index + 1);
             Shared::wakes(&shared, me, &core);
             let thread = thread::Builder::new()
@@ -108,18 +108,18 @@ impl Workers {
     /// The counters of all workers together; `first` is the caller's device. All workers stop meanwhile.
     pub fn statistics(&self, first: &mut Core) -> Statistics {
         let all = self.own_statistics(first);
-        Statistics { program: first.program_report(), ..all }
+        Statistics { program: first.generation().map(|current| ProgramReport::of(current)), ..all }
     }
 
     /// The same without the program's counters, for which no worker stops.
     pub fn own_statistics(&self, first: &mut Core) -> Statistics {
         let is_asked = !self.threads.is_empty() && !self.shared.is_stopped();
         if !is_asked || !self.shared.ask() {
-            let mut all = first.own_statistics();
+            let mut all = Statistics::of_worker(first);
             self.last.iter().for_each(|statistics| all.merge(statistics));
             return all;
         }
-        let mut all = first.own_statistics();
+        let mut all = Statistics::of_worker(first);
         self.shared.answers().iter().for_each(|statistics| all.merge(statistics));
         all
     }
@@ -134,7 +134,7 @@ impl Workers {
         let last = others.iter_mut().flat_map(|core| core.ports_mut().take_messages());
         lock(&self.shared.messages).extend(last);
         self.shared.has_messages.store(true, Ordering::Relaxed);
-        self.last = others.iter_mut().map(Core::own_statistics).collect();
+        self.last = others.iter_mut().map(Statistics::of_worker).collect();
         failure.or(lost.map(LiveError::Output)).map_or(Ok(()), Err)
     }
 
@@ -199,7 +199,9 @@ impl Shared {
     /// Lets the control of a worker's device wake the worker.
     pub(super) fn wakes(shared: &Arc<Shared>, me: usize, core: &Core) {
         let shared = Arc::clone(shared);
-        core.wake_by(Box::new(move || shared.wake(1 << me)));
+        if let Some(link) = &core.control {
+            link.wake_by(Box::new(move || shared.wake(1 << me)));
+        }
     }
 
     fn wake_all(&self) {
@@ -256,7 +258,7 @@ impl Shared {
         core.before_sleep();
         let has_work = || {
             core.mesh.has_pending()
-                || core.has_commands()
+                || core.control.as_ref().is_some_and(|link| link.has_commands())
                 || self.asked.load(Ordering::Relaxed)
                 || self.is_stopped()
         };
@@ -300,7 +302,7 @@ impl Shared {
             return;
         }
         if let Some(slot) = self.slots.get(me) {
-            *lock(&slot.statistics) = Some(core.own_statistics());
+            *lock(&slot.statistics) = Some(Statistics::of_worker(core));
         }
         self.barrier.wait(self.slots.len());
     }

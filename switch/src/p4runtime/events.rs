@@ -238,7 +238,7 @@ mod tests {
     fn links_that_no_worker_reported_are_read_again() {
         let loaded = one_way();
         let mut core = loaded.device(DeviceOptions::small()).unwrap();
-        let control = core.control().unwrap().clone();
+        let control = Control::of(&core).unwrap().clone();
         let device = Arc::new(Device::new(1, control, &loaded.parsed, Begun::default()));
         let service = Service::new(Arc::clone(&device));
         std::thread::spawn(|| {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_subscription_that_finds_the_ring_of_commands_full_is_tried_again() {
         let mut core = one_way().device(DeviceOptions::small()).unwrap();
-        let control = core.control().unwrap().clone();
+        let control = Control::of(&core).unwrap().clone();
         let events = Interest { events: true, ..Interest::default() };
         while control.subscribe(events, 1).is_ok() {}
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -17,7 +17,7 @@ use super::read::{self, Read};
 use super::room::Share;
 use super::translate::Result;
 use super::write;
-use crate::control::{ControlError, Mode};
+use crate::control::{Control, ControlError, Mode};
 use crate::core::Core;
 use crate::program::{DeviceOptions, Loaded};
 use crate::sync::lock;
@@ -96,7 +96,7 @@ impl Saved {
         let internal = |text: String| ControlError::Internal(text);
         let core = checked.loaded.device(DeviceOptions::small());
         let core = core.map_err(|error| internal(error.to_string()))?;
-        let control = core.control().cloned();
+        let control = Control::of(&core).cloned();
         let control =
             control.ok_or_else(|| internal("a device without a control handle".into()))?;
         let device = Device::new(id, control, &checked.loaded.parsed, Begun::default());

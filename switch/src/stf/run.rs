@@ -20,6 +20,7 @@ use wireyard_tables::time::Time;
 use super::compare::difference;
 use super::names;
 use super::script::{Line, PatternBytes, Statement, TestPort, parse};
+use crate::core::PortReport;
 use crate::library::LIBRARIES;
 use crate::ports::{LinkType, PortNumber};
 use crate::program::{DeviceOptions, EngineKind, Place, load};
@@ -217,7 +218,7 @@ impl Script {
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;
         let options = DeviceOptions { engine, opt_level: level, ..DeviceOptions::small() };
         let mut core = loaded.device(options).map_err(|error| error.to_string())?;
-        core.listen_to_punts();
+        core.outcomes_mut().listen_to_punts();
         for port in links.keys().filter(|port| !ports.contains(port)).copied().collect::<Vec<_>>() {
             ports.push(port);
         }
@@ -341,7 +342,7 @@ impl Script {
         for (port, frame) in self.sandbox.received() {
             self.arrived.entry(port).or_default().push_back((frame, self.line));
         }
-        for punted in self.sandbox.core.take_punted() {
+        for punted in self.sandbox.core.outcomes_mut().take_punted() {
             self.punted.push(Punted {
                 reason: punted.reason,
                 bytes: punted.bytes,
@@ -468,7 +469,7 @@ impl Script {
     }
 
     fn check_ledger(&mut self) -> Result<(), Stop> {
-        let reports = self.sandbox.core.port_reports();
+        let reports = PortReport::all(&mut self.sandbox.core);
         let wrong = reports.iter().find(|report| !report.ledger.balanced);
         match wrong {
             None => Ok(()),

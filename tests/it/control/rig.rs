@@ -223,7 +223,7 @@ impl Rig {
             cores[owner].add_port(PortNumber(number), Box::new(near)).expect("a free number");
             fars.insert(number, far);
         }
-        let control = cores[0].control().expect("a handle").clone();
+        let control = Control::of(&cores[0]).expect("a handle").clone();
         let (stop, began) = (Arc::<AtomicBool>::default(), Instant::now());
         let start = |core| {
             let stop = Arc::clone(&stop);

@@ -76,7 +76,7 @@ fn another_program_has_what_the_kernel_knows() {
     let mut core = first.device(DeviceOptions::small()).expect("a device");
     let (near, _far) = memory::pair(core.memory(), ("1", "far1"), LinkType::Ethernet, 16);
     core.add_port(PortNumber(1), Box::new(near)).expect("a port");
-    let control = core.control().expect("a handle").clone();
+    let control = Control::of(&core).expect("a handle").clone();
     let stop = Arc::<AtomicBool>::default();
     let (stopped, began) = (Arc::clone(&stop), Instant::now());
     let worker = std::thread::spawn(move || {

@@ -100,7 +100,7 @@ fn a_full_queue_drops_by_name() {
         fars[0].send(Time::from_ns(psn * 10_000), &frame(1, 2, 0, 0, psn as u32, 500));
     }
     fabric.run_until(Time::from_ns(1_000_000));
-    assert_eq!(fabric.cores[0].drops("queue_threshold"), 10);
+    assert_eq!(fabric.cores[0].report().dropped_for("queue_threshold"), 10);
     assert_eq!((fars[1].count(), fars[2].count()), (0, 20));
     fabric.check();
 }

@@ -33,11 +33,15 @@ fn a_link_that_is_cut_drops_its_queue_and_nothing_else() {
     fabric.cores[0].check_links(at(21));
     let messages = fabric.cores[0].ports_mut().take_messages();
     assert!(messages.len() == 1 && messages[0].contains("port 2 (line) is down"), "{messages:?}");
-    assert_eq!(fabric.cores[0].drops("port_down"), 20 - left);
+    assert_eq!(fabric.cores[0].report().dropped_for("port_down"), 20 - left);
     fars[0].send(at(22), &frame(1, 2, 26, 0, 20, 1000));
     fabric.run_until(at(1000));
     assert_eq!((fars[1].count(), fars[2].count()), (0, 21), "the mirror loses nothing");
-    assert_eq!(fabric.cores[0].drops("port_down"), 21 - left, "and nothing new is queued");
+    assert_eq!(
+        fabric.cores[0].report().dropped_for("port_down"),
+        21 - left,
+        "and nothing new is queued"
+    );
     fabric.check();
 
     fars[1].set_down(false);
@@ -63,7 +67,7 @@ fn a_pause_storm_is_told_dropped_and_over() {
     let storm = "port 2 (line): queue 3 is kept paused by its peer (PFC storm): its packets are dropped until it ends";
     assert_eq!(messages, [storm]);
     let sent = left + fars[1].count() as u64;
-    assert_eq!(fabric.cores[0].drops("watchdog_storm"), 20 - sent);
+    assert_eq!(fabric.cores[0].report().dropped_for("watchdog_storm"), 20 - sent);
     assert_eq!(fars[2].count(), 20, "the other port goes on");
     fars[1].send(fabric.now, &pfc(3, 0));
     let end = fabric.now + Span::from_ms(3);

@@ -52,8 +52,8 @@ impl Curve {
             }
             fabric.run_until(begin + Span::from_us(10));
             assert_eq!(fars[1].count(), 0, "the port is blocked");
-            let queued = fabric.cores[0].queue_bytes(PortNumber(2), 3);
-            assert_eq!(queued, Some((self.packets * self.bytes) as u64));
+            let status = fabric.cores[0].port_status(PortNumber(2)).unwrap();
+            assert_eq!(status.queues[3].bytes, (self.packets * self.bytes) as u64);
             fabric.cores[0].block(begin + Span::from_us(10), PortNumber(2), false);
             fabric.run_until(begin + Span::from_ms(5));
             let sent = fars[1].take();

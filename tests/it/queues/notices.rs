@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use wireyard_switch::core::Statistics;
 use wireyard_switch::frames::Frames;
 use wireyard_switch::ports::LinkType;
 use wireyard_tables::time::{Span, Time};
@@ -99,7 +100,7 @@ fn marks_that_arrive_are_answered_by_the_port_they_came_by() {
     assert_eq!(fars[1].count(), 6);
     let report = fabric.cores[0].report();
     assert_eq!((report.received, report.generated, report.sent), (6, 4, 10));
-    let notes = fabric.cores[0].notification_report().unwrap();
+    let notes = Statistics::of(&mut fabric.cores[0]).notification.unwrap();
     assert_eq!((notes.reported, notes.cnp_sent, notes.cnp_suppressed), (5, 4, 1));
     fabric.check();
 }
@@ -142,7 +143,7 @@ fn an_unknown_sender_is_counted() {
     fars[0].send(Time::ZERO, &frame(1, 2, 26, 3, 1, 300));
     fabric.run_until(Time::from_ns(1_000_000));
     assert_eq!((fars[0].count(), fars[1].count()), (0, 1));
-    let notes = fabric.cores[0].notification_report().unwrap();
+    let notes = Statistics::of(&mut fabric.cores[0]).notification.unwrap();
     assert_eq!((notes.cnp_sent, notes.cnp_no_qp_pair), (0, 1));
     fabric.check();
 }

@@ -73,8 +73,10 @@ impl Pair {
         let (mut sent, mut back, mut arrived) = (0, 0, 0);
         loop {
             let now = self.fabric.now;
-            let queued =
-                |core: &Core, port, queue| core.queue_bytes(PortNumber(port), queue).unwrap_or(0);
+            let queued = |core: &Core, port, queue| {
+                let id = core.ports().traffic_port(PortNumber(port));
+                id.map_or(0, |id| core.manager().tm.queue_bytes(id, queue))
+            };
             if sent < packets && queued(&self.fabric.cores[0], 2, 3) < 16 * FULL as u64 {
                 for _ in 0..16.min(packets - sent) {
                     self.source.send(now, &frame(1, 2, 26, 2, sent, FULL));
@@ -127,7 +129,7 @@ fn a_lossless_class_loses_nothing_with_headroom_by_the_formula() {
         one.port_status(PortNumber(2)).unwrap().pauses,
     );
     assert_eq!((said.tx_xoff, said.tx_xon), (heard.rx_xoff, heard.rx_xon));
-    assert_eq!(one.consumed("mac_control"), said.tx_xoff[3] + said.tx_xon[3]);
+    assert_eq!(one.report().consumed_for("mac_control"), said.tx_xoff[3] + said.tx_xon[3]);
 }
 
 /// With one largest frame less, packets are lost, by name: the edge is where the formula says.
@@ -136,7 +138,7 @@ fn headroom_one_frame_too_small_loses() {
     let mut pair = Pair::new(&format!("{} B", FORMULA - 1518));
     let arrived = pair.overload(20_000);
     pair.fabric.check();
-    let lost = pair.fabric.cores[1].drops("headroom_exhausted");
+    let lost = pair.fabric.cores[1].report().dropped_for("headroom_exhausted");
     assert!(lost > 0);
     assert_eq!(u64::from(arrived) + lost, 20_000);
     assert_eq!(drops(&pair.fabric.cores[0]), []);
@@ -231,7 +233,11 @@ fn wrong_pauses_are_not_obeyed() {
         fars[1].send(fabric.now, &bytes);
         fabric.run_until(Time::from_ns(150_000));
         let core = &mut fabric.cores[0];
-        assert_eq!((core.consumed(name), core.consumed("mac_control")), (1, 0), "{name}");
+        assert_eq!(
+            (core.report().consumed_for(name), core.report().consumed_for("mac_control")),
+            (1, 0),
+            "{name}"
+        );
         assert_eq!(core.port_status(PortNumber(2)).unwrap().pauses.paused[3], Span::ZERO);
         assert_eq!(core.queued(), 0, "{name}: everything was sent");
         fabric.check();

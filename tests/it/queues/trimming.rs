@@ -1,5 +1,6 @@
 //! Trimming: a blocked port whose queue overflows, and what leaves when it is open again.
 
+use wireyard_switch::core::Statistics;
 use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::EngineKind;
 use wireyard_tables::time::{Span, Time};
@@ -86,7 +87,7 @@ fn what_finds_no_room_there_either_is_dropped_under_its_own_reason() {
     assert_eq!(status.queues[6].counters.refused.packets, 15);
     let report = fabric.cores[0].report();
     assert!(report.balanced);
-    let json = serde_json::to_value(fabric.cores[0].statistics()).unwrap();
+    let json = serde_json::to_value(Statistics::of(&mut fabric.cores[0])).unwrap();
     let drops = json["ports"].to_string() + &json["queueing"].to_string();
     assert!(drops.contains("trim_refused"), "{drops}");
 }

@@ -6,6 +6,7 @@ use std::sync::Barrier;
 use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::config::qos::Part;
+use wireyard_switch::control::Control;
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{DeviceOptions, EngineKind};
@@ -186,7 +187,10 @@ fn workers_that_owe_each_other_go_on() {
     let report: u64 = fabric.cores.iter().map(|core| core.report().dropped_packets()).sum();
     let came: usize = by_flow(&fars).values().map(Vec::len).sum();
     assert_eq!(came as u64 + report, 2 * u64::from(packets), "none is stuck");
-    assert_eq!(fabric.cores.iter().map(|core| core.drops("worker_busy")).sum::<u64>(), 0);
+    assert_eq!(
+        fabric.cores.iter().map(|core| core.report().dropped_for("worker_busy")).sum::<u64>(),
+        0
+    );
     assert_eq!(fabric.cores.iter().map(Core::queued).sum::<usize>(), 0);
 }
 
@@ -237,7 +241,8 @@ fn a_pause_reaches_the_owner() {
     assert_eq!(status.queues[3].packets, 10, "{status:?}");
     fabric.run_until(fabric.now + Span::from_ms(10));
     assert_eq!(by_flow(&fars).values().map(Vec::len).sum::<usize>(), 10);
-    let consumed: u64 = fabric.cores.iter().map(|core| core.consumed("mac_control")).sum();
+    let consumed: u64 =
+        fabric.cores.iter().map(|core| core.report().consumed_for("mac_control")).sum();
     assert_eq!(consumed, 1);
     check(&mut fabric);
 }
@@ -247,7 +252,7 @@ fn a_pause_reaches_the_owner() {
 fn a_blocked_port_sends_by_no_queue() {
     let (mut fabric, fars) = served(&rates(false));
     greet(&mut fabric, &fars);
-    let control = fabric.cores[0].control().expect("a handle").clone();
+    let control = Control::of(&fabric.cores[0]).expect("a handle").clone();
     for (is_blocked, left) in [(true, 0), (false, 2 * WORKERS)] {
         let asking = control.clone();
         let asked = std::thread::spawn(move || asking.block_port(PortNumber(3), is_blocked));

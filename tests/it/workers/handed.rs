@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use wireyard_switch::control::Keep;
+use wireyard_switch::control::{Control, Keep};
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{Loaded, Place, load};
@@ -105,13 +105,16 @@ fn a_refused_packet_is_in_flight_no_more() {
     let loaded = made(FORWARDER);
     for workers in [1, 2] {
         let (mut fabric, fars) = switch_of(&loaded, workers, 2);
-        let control = fabric.cores[0].control().expect("a handle").clone();
+        let control = Control::of(&fabric.cores[0]).expect("a handle").clone();
         control.swap(&made(FORWARDER), Keep::Nothing).expect("another program");
         fars[1].set_down(true);
         fabric.cores.iter_mut().for_each(|core| core.check_links(Time::from_ns(500)));
         fars[0].send(Time::from_ns(1_000), &[0x55; 1000]);
         fabric.run_until(Time::from_ns(50_000));
-        assert_eq!(fabric.cores.iter().map(|core| core.drops("port_down")).sum::<u64>(), 1);
+        assert_eq!(
+            fabric.cores.iter().map(|core| core.report().dropped_for("port_down")).sum::<u64>(),
+            1
+        );
         let generation = fabric.cores[0].generation().expect("a program");
         assert_eq!(generation.queued(), 0, "{workers} workers");
         check(&mut fabric);

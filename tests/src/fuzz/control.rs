@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use prost::Message as _;
 use wireyard_pipeline::source::{Loader, parse_program};
-use wireyard_switch::control::Mode;
+use wireyard_switch::control::{Control, Mode};
 use wireyard_switch::library::LIBRARIES;
 use wireyard_switch::p4runtime::device::Device;
 use wireyard_switch::p4runtime::persist::Begun;
@@ -313,7 +313,7 @@ pub fn requests(mut random: Random, count: usize) -> Ended {
     let parsed = parsed.unwrap_or_else(|why| panic!("{why}"));
     let loaded = without_entries(parsed.clone()).unwrap_or_else(|why| panic!("{why}"));
     let mut core = loaded.device(DeviceOptions::small()).unwrap_or_else(|why| panic!("{why}"));
-    let control = core.control().expect("a control handle").clone();
+    let control = Control::of(&core).expect("a control handle").clone();
     let device = Device::new(1, control, &parsed, Begun::default());
     // Registers are the worker's: it is polled beside.
     let ends = Arc::new(AtomicBool::new(false));

@@ -38,7 +38,7 @@ impl Pair {
             let ports: Vec<_> =
                 ports.iter().map(|(number, link)| (PortNumber(*number), *link)).collect();
             let mut sandbox = Sandbox::new(core, &ports).map_err(|error| error.to_string())?;
-            sandbox.core.listen_to_punts();
+            sandbox.core.outcomes_mut().listen_to_punts();
             let free = sandbox.core.memory().free_chunks();
             Ok::<_, String>((engine, sandbox, free))
         };
@@ -71,8 +71,13 @@ impl Pair {
                 device.send(PortNumber(port), packet, self.now, None),
                 "port {port} takes a packet"
             );
-            let punted: Vec<_> =
-                device.core.take_punted().into_iter().map(|p| (p.reason, p.bytes)).collect();
+            let punted: Vec<_> = device
+                .core
+                .outcomes_mut()
+                .take_punted()
+                .into_iter()
+                .map(|p| (p.reason, p.bytes))
+                .collect();
             outcomes.push((device.received(), punted));
         }
         assert_eq!(outcomes[0], outcomes[1], "the engines differ");

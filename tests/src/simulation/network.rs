@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::control::Control;
-use wireyard_switch::core::Core;
+use wireyard_switch::core::{Core, PortReport, Statistics};
 use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_tables::time::{Deadline, Span, Time};
@@ -76,7 +76,7 @@ fn device(
     let mut core = core.map_err(text)?;
     let numbers: Vec<_> = rates.iter().map(|(number, _)| PortNumber(*number)).collect();
     loaded.set_queues(&mut core, &numbers).map_err(text)?;
-    core.listen_to_drops();
+    core.outcomes_mut().listen_to_drops();
     Ok(core)
 }
 
@@ -116,7 +116,7 @@ impl Network {
             model.join(left, RIGHT, End::Device(left + 1));
             model.join(left + 1, LEFT, End::Device(left));
         }
-        let controls = cores.iter().filter_map(Core::control).cloned().collect();
+        let controls = cores.iter().filter_map(Control::of).cloned().collect();
         let free = cores.iter_mut().map(|core| core.memory().free_chunks()).collect();
         let (marks, entries) = (vec![1; devices], BTreeSet::new());
         let fabric = Fabric::new(cores);
@@ -235,7 +235,7 @@ impl Network {
         }
         let now = self.fabric.now;
         for (device, core) in self.fabric.cores.iter_mut().enumerate() {
-            for dropped in core.take_dropped() {
+            for dropped in core.outcomes_mut().take_dropped() {
                 let known = self.model.dropped(device, now, &dropped.reason, &dropped.bytes);
                 known.map_err(at(now))?;
             }
@@ -276,8 +276,8 @@ impl Network {
 
     pub(super) fn audit(&mut self) -> Result<(), String> {
         for (device, core) in self.fabric.cores.iter_mut().enumerate() {
-            core.audit_queues().map_err(|error| format!("device {device}: {error}"))?;
-            let ports = core.port_reports();
+            core.view(core.time()).audit().map_err(|error| format!("device {device}: {error}"))?;
+            let ports = PortReport::all(core);
             let ledgers = ports.iter().map(|port| &port.ledger);
             let total = core.report();
             if let Some(wrong) = ledgers.chain([&total]).find(|ledger| !ledger.balanced) {
@@ -311,7 +311,7 @@ impl Network {
             if free != before {
                 return Err(format!("device {device} has {free} free chunks of {before}"));
             }
-            let report = core.statistics();
+            let report = Statistics::of(core);
             let cells = report.program.into_iter().flat_map(|program| program.counters);
             let counted: BTreeMap<u16, u64> =
                 cells.map(|cell| (cell.index as u16, cell.packets)).collect();

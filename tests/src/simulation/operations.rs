@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use wireyard_switch::control::{Entity, Keep, Mode, TableEntry, Update};
+use wireyard_switch::core::Statistics;
 use wireyard_switch::ports::PortNumber;
 use wireyard_switch::program::Loaded;
 use wireyard_tables::Match;
@@ -47,7 +48,7 @@ impl Network {
                 self.hosts[host].ask(self.fabric.now, ns);
             }
             12 => self.hold(host, self.hosts[host].held_since.is_none()),
-            _ => _ = self.fabric.cores[device].statistics(),
+            _ => _ = Statistics::of(&mut self.fabric.cores[device]),
         }
         self.collect()?;
         self.audit()

@@ -254,6 +254,6 @@ pub(super) fn linux(
         traffic_class: section.traffic_class,
         ports: ports.collect(),
     };
-    let control = cores[0].control().ok_or("the device has no control handle")?.clone();
+    let control = Control::of(&cores[0]).ok_or("the device has no control handle")?.clone();
     Ok(Some(linux::start_in(namespace, control, options, Box::new(log::note))?))
 }

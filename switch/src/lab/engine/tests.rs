@@ -7,6 +7,7 @@ use wireyard_pipeline::source::Loader;
 use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::{Lab, Outcome};
+use crate::core::Statistics;
 use crate::lab::build::Options;
 use crate::lab::host::FlowStatus;
 use crate::lab::link::LinkCounters;
@@ -188,7 +189,7 @@ pub(in crate::lab) fn seen(lab: &mut Lab) -> Seen {
     Seen {
         flows: lab.statuses(),
         links: lab.links.iter().map(|link| [0, 1].map(|way| link[way].counters())).collect(),
-        cores: lab.cores.iter_mut().map(|core| format!("{:?}", core.statistics())).collect(),
+        cores: lab.cores.iter_mut().map(|core| format!("{:?}", Statistics::of(core))).collect(),
         polls: lab.events,
     }
 }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn a_program_is_replaced_while_the_written_form_of_a_group_is_looked_up() {
     let mut core = one_way().device(DeviceOptions::small()).unwrap();
     core.poll(Time::from_ns(1), None);
-    let control = core.control().unwrap().clone();
+    let control = Control::of(&core).unwrap().clone();
     let members = Members::List(vec![Member { port: PortNumber(2), instance: 1 }]);
     let group = Group { members, prune_ingress: false };
     let insert = Update::Insert(Entity::Multicast { id: 7, group });

@@ -28,7 +28,7 @@ fn the_work_of_a_cancelled_call_counts_until_it_ends() {
     let loaded = from_text("drops.yaml", PROGRAM).unwrap_or_else(|rejected| panic!("{rejected}"));
     // Its worker is not polled, so that statistics take two seconds.
     let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let control = Control::of(&core).unwrap().clone();
     let device = Device::new(1, control, &loaded.parsed, Begun::default());
     let service = Management::new(Arc::new(device), "drops");
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();

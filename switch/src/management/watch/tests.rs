@@ -10,7 +10,7 @@ use crate::program::{DeviceOptions, one_way};
 fn a_client_that_takes_nothing_is_given_up() {
     let loaded = one_way();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let control = Control::of(&core).unwrap().clone();
     let wanted = wire::WatchRequest { events: true, ..Default::default() };
     let stream = listen(&control, &wanted).unwrap();
     core.poll(Time::from_ns(1), None);

@@ -59,7 +59,7 @@ fn filled(text: &str, entries: &str) -> Loaded {
 
 fn start_loaded(loaded: Loaded, folder: &Path) -> Running {
     let core = loaded.device(DeviceOptions::small()).unwrap();
-    let control = core.control().unwrap().clone();
+    let control = Control::of(&core).unwrap().clone();
     // The thread of a device that has ended may have the store a little longer.
     let mut begun = begin(folder, &control, &loaded, |_| {});
     for _ in 0..500 {

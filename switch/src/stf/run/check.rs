@@ -17,11 +17,19 @@ impl Script {
             }
             Statement::CheckDrops(reason, wanted) => {
                 self.known_reason(reason)?;
-                (format!("drops for `{reason}`"), self.sandbox.core.drops(reason), *wanted)
+                (
+                    format!("drops for `{reason}`"),
+                    self.sandbox.core.report().dropped_for(reason),
+                    *wanted,
+                )
             }
             Statement::CheckPunts(reason, wanted) => {
                 self.known_reason(reason)?;
-                (format!("punts for `{reason}`"), self.sandbox.core.consumed(reason), *wanted)
+                (
+                    format!("punts for `{reason}`"),
+                    self.sandbox.core.report().consumed_for(reason),
+                    *wanted,
+                )
             }
             Statement::CheckParserErrors(name, wanted) => {
                 (format!("parser errors `{name}`"), self.parser_errors(name)?, *wanted)
@@ -40,12 +48,12 @@ impl Script {
     /// A reason that does not exist is a spelling mistake: it would count 0 for ever.
     pub(super) fn known_reason(&self, name: &str) -> Result<(), String> {
         let reasons = self.program.reasons.iter().map(String::as_str);
-        let mut all = reasons.chain(self.sandbox.core.reasons());
+        let mut all = reasons.chain(self.sandbox.core.outcomes().reasons());
         if all.any(|known| known == name) {
             return Ok(());
         }
         let reasons = self.program.reasons.iter().map(String::as_str);
-        let all = reasons.chain(self.sandbox.core.reasons());
+        let all = reasons.chain(self.sandbox.core.outcomes().reasons());
         Err(did_you_mean(format!("there is no reason `{name}`"), name, all))
     }
 
