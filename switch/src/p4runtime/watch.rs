@@ -1,7 +1,8 @@
 //! Objects that depend on links: groups with a `watch_port` of a member, copies with backup replicas (P4Runtime
 //! specification 1.5, sections 9.2.2 and 9.5).
 //!
-//! A group or session that depends on a link, or a group with a `max_size`, is stored as its controller wrote it. While
+//! A group or session that depends on a link, a group with a `max_size`, and copies whose ports are numbers, as before
+//! P4Runtime 1.4, are stored as their controller wrote them: clients that write a form read only that. While
 //! ports are down, the device has a reduced form of it: members that watch them have weight 0, so that they stay in use,
 //! and the first backup that is up is in the place of a copy. A copy without a port that is up is left unchanged. A port
 //! that does not exist is down. Ports are checked when the device reports the change of a link, some hundred
@@ -98,18 +99,28 @@ pub fn watch_port(port: PortNumber) -> WatchKind {
 
 /// True if the state of links determines the form in the device.
 fn has_links(message: &Message) -> bool {
+    let has_backups = |replicas: &[p4::Replica]| {
+        replicas.iter().any(|replica| !replica.backup_replicas.is_empty())
+    };
     match message {
         Message::ActionProfileGroup(group) => {
             group.members.iter().any(|member| member.watch_kind.is_some())
         }
-        _ => true,
+        Message::PacketReplicationEngineEntry(entry) => match &entry.r#type {
+            Some(Replication::MulticastGroupEntry(group)) => has_backups(&group.replicas),
+            Some(Replication::CloneSessionEntry(session)) => has_backups(&session.replicas),
+            None => false,
+        },
+        _ => false,
     }
 }
 
-/// A message whose form in the device may be reduced, with its ports in the shortest form; `None` for any other.
+/// A message whose form in the device may be reduced or has no numbers, with its ports in the shortest form; `None` for
+/// any other.
 ///
 /// # Errors
 /// Not a port, or a backup equal to its replica.
+#[expect(deprecated, reason = "as above")]
 fn dependent(message: &Message) -> Result<Option<Message>> {
     let mut message = message.clone();
     let mut depends = false;
@@ -124,11 +135,16 @@ fn dependent(message: &Message) -> Result<Option<Message>> {
             }
         }
     }
+    let mut has_numbers = false;
     for replica in replicas(&mut message).into_iter().flatten() {
-        // A port that was written as a number stays one.
-        if let Some(PortKind::Port(bytes)) = &mut replica.port_kind {
-            let port = replication::port_of(bytes, || "the port of a replica".into())?;
-            *bytes = replication::port_bytes(port);
+        match &mut replica.port_kind {
+            // A port that was written as a number stays one.
+            Some(PortKind::EgressPort(_)) => has_numbers = true,
+            Some(PortKind::Port(bytes)) => {
+                let port = replication::port_of(bytes, || "the port of a replica".into())?;
+                *bytes = replication::port_bytes(port);
+            }
+            None => {}
         }
         if !replica.backup_replicas.is_empty() {
             depends = true;
@@ -142,7 +158,7 @@ fn dependent(message: &Message) -> Result<Option<Message>> {
     if depends {
         distinct(replicas(&mut message).map_or(&[], |replicas| replicas))?;
     }
-    Ok(depends.then_some(message))
+    Ok((depends || has_numbers).then_some(message))
 }
 
 /// Checks replicas and their backups: each port is once in a replica, and each port with its instance once in all.
@@ -236,7 +252,7 @@ impl Watch {
         }
     }
 
-    /// A group or session as its controller wrote it, if the form in the device may be reduced.
+    /// A group or session as its controller wrote it, if the form in the device may be another one.
     pub fn wanted(&self, name: Name) -> Option<&Message> {
         self.wanted.get(&name)
     }

@@ -125,6 +125,11 @@ try:
     clone = sh.CloneSessionEntry(3)
     clone.add(egress_port=2, instance=1)
     clone.insert()
+    # This shell reads the field that it writes, the number.
+    found = []
+    sh.MulticastGroupEntry(4).read(found.append)
+    sh.CloneSessionEntry(3).read(found.append)
+    assert [[one.egress_port for one in group.replicas] for group in found] == [[1, 2], [2]], found
     multicast.delete()
     clone.delete()
 

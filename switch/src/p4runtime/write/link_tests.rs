@@ -159,6 +159,30 @@ fn backups_have_instances_that_a_copy_can_have() {
     assert!(matches!(results[0], Err(ControlError::InvalidArgument(_))), "{results:?}");
 }
 
+/// Clients of P4Runtime 1.3 have no other field for the port of a copy.
+#[test]
+fn copies_with_numbers_of_ports_are_read_with_numbers() {
+    let (_core, device) = device();
+    #[expect(deprecated, reason = "what these clients send")]
+    let numbers = [2, 3].map(|port| p4::Replica {
+        port_kind: Some(p4::replica::PortKind::EgressPort(port)),
+        instance: 1,
+        backup_replicas: Vec::new(),
+    });
+    let session =
+        p4::CloneSessionEntry { session_id: 6, replicas: numbers.to_vec(), ..Default::default() };
+    let kind = p4::packet_replication_engine_entry::Type::CloneSessionEntry(session);
+    let message = Message::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+        r#type: Some(kind),
+    });
+    assert!(write_all(&device, &[update(Type::Insert, message.clone())], Mode::Atomic).is_empty());
+    assert_eq!(device.watch().wanted(watch::Name::Session(6)), Some(&message));
+    assert!(device.watch().link(TWO, false).is_empty(), "no link changes them");
+    let gone = [update(Type::Delete, message)];
+    assert!(write_all(&device, &gone, Mode::Atomic).is_empty());
+    assert!(!device.watch().has(|_| true));
+}
+
 /// Replaces the program as `wireyard swap` does.
 fn swap(device: &Device, text: &str) {
     let loaded = from_text("next.yaml", text).unwrap_or_else(|rejected| panic!("{rejected}"));
