@@ -205,12 +205,16 @@ impl Arbitration {
             )));
         }
         let of_role = of_role(role);
+        let without = || match highest {
+            Some(highest) => without_primary(highest, role),
+            None => {
+                format!("there is no primary controller{of_role}: send an arbitration update first")
+            }
+        };
         let denied = |text: String| Err(ControlError::PermissionDenied(text));
         match (self.primary(role), election.filter(|election| *election != 0)) {
             (Some(_), Some(election)) if Some(election) == highest => Ok(()),
-            (None, _) => denied(format!(
-                "there is no primary controller{of_role}: send an arbitration update first"
-            )),
+            (None, _) => denied(without()),
             (Some(_), _) => denied(format!("only the primary controller{of_role} may write")),
         }
     }
@@ -234,6 +238,14 @@ impl Arbitration {
         all.sort_by_key(|notice| notice.standing == Standing::Primary);
         all
     }
+}
+
+/// The message for a controller of a role whose primary has gone.
+pub fn without_primary(highest: u128, role: &str) -> String {
+    let of_role = of_role(role);
+    format!(
+        "no controller{of_role} is primary: the highest election id so far is {highest}, and a controller with at least that id becomes primary"
+    )
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tonic::Status;
 
-use super::arbitration::{Notice, Standing, StreamId};
+use super::arbitration::{Notice, Standing, StreamId, without_primary};
 use super::device::election_message;
 use super::proto::google::rpc::Status as RpcStatus;
 use super::proto::p4::v1 as p4;
@@ -79,13 +79,21 @@ impl Streams {
 /// The message with the standing of a controller. For a primary the status is OK, which is also the meaning of a
 /// message without a status.
 fn arbitration(device_id: u64, notice: Notice) -> p4::StreamMessageResponse {
-    let status = |code: tonic::Code, message: &str| {
-        Some(RpcStatus { code: code as i32, message: message.into(), details: Vec::new() })
+    let status = |code: tonic::Code, message: String| {
+        Some(RpcStatus { code: code as i32, message, details: Vec::new() })
     };
     let status = match notice.standing {
         Standing::Primary => None,
-        Standing::Backup => status(tonic::Code::AlreadyExists, "another controller is primary"),
-        Standing::BackupWithoutPrimary => status(tonic::Code::NotFound, "no controller is primary"),
+        Standing::Backup => {
+            status(tonic::Code::AlreadyExists, "another controller is primary".into())
+        }
+        Standing::BackupWithoutPrimary => {
+            let none = || "no controller is primary".into();
+            status(
+                tonic::Code::NotFound,
+                notice.election.map_or_else(none, |highest| without_primary(highest, &notice.role)),
+            )
+        }
     };
     let role = (!notice.role.is_empty())
         .then(|| p4::Role { name: notice.role.clone(), ..Default::default() });

@@ -22,7 +22,8 @@ fn the_highest_election_id_ever_seen_is_primary() {
     // The primary's stream ends: there is no primary, as 5 and 3 are below 9.
     let after = all.close(c);
     assert_eq!(standings(&after), [(0, BackupWithoutPrimary), (1, BackupWithoutPrimary)]);
-    assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
+    let Err(ControlError::PermissionDenied(why)) = all.may_write("", Some(5)) else { panic!() };
+    assert!(why.contains("the highest election id so far is 9"), "{why}");
     assert_eq!(standings(&all.update(a, "", Some(9)).unwrap()), [(1, Backup), (0, Primary)]);
 }
 
