@@ -42,9 +42,12 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 pub enum PackError {
     /// It is not a packed program.
     #[error(
-        "the device configuration is no packed program; make one with `wireyard pack PROGRAM -o FILE`"
+        "the device configuration is neither the JSON of p4c (`p4c --target bmv2 --arch v1model`) nor what `wireyard pack PROGRAM -o FILE` makes"
     )]
     NotPacked,
+    /// It is empty.
+    #[error("the device configuration is empty")]
+    Empty,
     /// It is JSON, but neither for bmv2 nor a packed program.
     #[error(
         "the device configuration is JSON, and no program for bmv2, nor what `wireyard pack -o X.json` makes: those have `header_types`, `parsers` and `pipelines`, these `{AS_JSON}`"
@@ -146,6 +149,9 @@ fn pack_or_bmv2(parsed: &Parsed) -> Result<PackedProgram, String> {
 /// # Errors
 /// It is neither, or cannot be read.
 pub fn unpack(blob: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
+    if blob.is_empty() {
+        return Err(PackError::Empty);
+    }
     // Controllers for bmv2 wrap the configuration in a message.
     let wrapped = P4DeviceConfig::decode(blob).map(|config| config.device_data);
     let inner = wrapped.unwrap_or_default();
@@ -183,18 +189,35 @@ pub fn is_json(blob: &[u8]) -> bool {
     is_bmv2(blob) || inner.is_ok_and(|inner| is_bmv2(&inner))
 }
 
-/// Path of the JSON in messages.
-const JSON: &str = "device_config.json";
+/// Most characters of a name that JSON gives its program.
+const NAME_MAX: usize = 64;
+
+/// Path of the JSON in messages, whose stem is the name of the program: that of the source where p4c wrote it.
+fn json_path(bytes: &[u8]) -> PathBuf {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        program: PathBuf,
+    }
+    let named = serde_json::from_slice::<Named>(bytes).ok();
+    let stem = named.as_ref().and_then(|named| named.program.file_stem()?.to_str());
+    let is_name = |stem: &&str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        stem.len() <= NAME_MAX
+            && stem.chars().all(is_part)
+            && !stem.starts_with(|c: char| c.is_ascii_digit())
+    };
+    format!("{}.json", stem.filter(is_name).unwrap_or("device_config")).into()
+}
 
 fn bmv2(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
     if !is_bmv2(bytes) {
         let read = serde_json::from_slice::<IgnoredAny>(bytes);
         return Err(read.err().map_or(PackError::Json, PackError::Syntax));
     }
-    let loader = Loader::in_memory([(JSON, bytes)], LIBRARIES);
+    let path = json_path(bytes);
+    let loader = Loader::in_memory([(path.clone(), bytes)], LIBRARIES);
     let given = given.filter(|given| **given != P4Info::default()).map(described::info);
-    parse_bmv2(Path::new(JSON), &loader, given.as_ref())
-        .map_err(|why| PackError::Rejected(Box::new(why)))
+    parse_bmv2(&path, &loader, given.as_ref()).map_err(|why| PackError::Rejected(Box::new(why)))
 }
 
 /// The message, if the blob is one.
@@ -286,8 +309,22 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
     }
 
     #[test]
+    fn json_of_p4c_has_the_name_of_its_source() {
+        for (text, path) in [
+            (r#"{ "program": "build/basic.p4", "parsers": [] }"#, "basic.json"),
+            (r#"{ "program": "two words.p4" }"#, "device_config.json"),
+            (r#"{ "program": 7 }"#, "device_config.json"),
+            ("{}", "device_config.json"),
+        ] {
+            assert_eq!(json_path(text.as_bytes()), Path::new(path), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_packed_program_is_refused_with_the_reason() {
-        assert!(matches!(unpack(b"", None), Err(PackError::NotPacked)));
+        assert!(matches!(unpack(b"", None), Err(PackError::Empty)));
+        let why = unpack(b"#include <v1model.p4>", None).unwrap_err().to_string();
+        assert!(why.contains("p4c") && why.contains("wireyard pack"), "{why}");
         assert!(matches!(unpack(b"\xff\xff", None), Err(PackError::NotPacked)));
         assert!(matches!(unpack(b" {\"header_types\": []}", None), Err(PackError::Json)));
         let json = br#"{"header_types": [], "parsers": [], "pipelines": []}"#;
