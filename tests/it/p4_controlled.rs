@@ -425,7 +425,11 @@ fn commands_keep_the_timeouts_and_scopes_of_a_program_in_p4() {
     let folder = tempfile::tempdir().unwrap();
     let with = "counters = hits; support_timeout = true;";
     let program = variant(folder.path(), "timed.p4", "counters = hits;", with);
-    let rig = rig(&program, &CPU);
+    let mut rig = rig(&program, &CPU);
+    // The language of the source has no `on_idle`.
+    let idle = "table add fwd dst=0xb counted 2 --idle-timeout-ms 20";
+    rig.switch.command(&idle.split(' ').collect::<Vec<_>>()).expect(0, &[]);
+    rig.switch.await_text("such entries are counted\n", Duration::from_secs(10));
     let command = |words: &str| rig.switch.command(&words.split(' ').collect::<Vec<_>>());
     command("table add Steered.fwd dst=0xa Steered.counted 2 --idle-timeout-ms 5000")
         .expect(0, &[]);

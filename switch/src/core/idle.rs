@@ -98,9 +98,13 @@ impl IdleWatch {
         let known = (generation.id, table);
         if entries > 0 && !declared.removes_idle && !self.reported.contains(&known) {
             self.reported.push(known);
+            // P4 has no `on_idle`: there the controller decides.
+            let remedy = match generation.program.origin {
+                Some(_) => "",
+                None => " (`on_idle: remove` in the table removes them)",
+            };
             let text = format!(
-                "table {}: an entry was not hit for its idle timeout; it stays, and such entries are counted \
-                 (`on_idle: remove` in the table removes them)",
+                "table {}: an entry was not hit for its idle timeout; it stays, and such entries are counted{remedy}",
                 declared.name
             );
             messages.push(Message::new(Topic::IdleEntries, text));
