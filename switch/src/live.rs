@@ -100,7 +100,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Catches them from now on. With `reloads`, SIGHUP is [`Event::Reload`]; it ends the run otherwise.
+    /// Catches them from now on. With `reloads`, SIGHUP is [`Event::Reload`]; it ends the run otherwise, unless the process
+    /// was started with this signal ignored (nohup(1)).
     ///
     /// # Errors
     /// The system refuses.
@@ -110,8 +111,9 @@ impl Signals {
         if reloads {
             flag::register(SIGHUP, Arc::clone(&signals.reload))?;
         }
+        let ends_by_hangup = !reloads && !is_hangup_ignored();
         let ends = [SIGINT, SIGTERM, SIGHUP].into_iter();
-        for signal in ends.filter(|signal| *signal != SIGHUP || !reloads) {
+        for signal in ends.filter(|signal| *signal != SIGHUP || ends_by_hangup) {
             // A second one ends the process at once, if the first is not enough.
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&signals.stop))?;
             flag::register(signal, Arc::clone(&signals.stop))?;
@@ -129,6 +131,14 @@ impl Signals {
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
+
+/// Whether SIGHUP is ignored: proc(5), SigIgn, whose lowest bit is signal 1.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
 /// Opens a port and gives it to the device, with all options of its specification. Returns notices for the user.

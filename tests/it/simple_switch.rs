@@ -97,6 +97,62 @@ fn a_switch_without_a_program_gets_one_from_its_controller() {
     assert!(std::fs::metadata(&capture).is_ok_and(|file| file.len() > 100), "{capture:?}");
 }
 
+/// As control planes are tested: `simple_switch_grpc --no-p4 -- --grpc-server-addr ..`, with no interface. A shell or
+/// Mininet that goes ends it by SIGHUP, and its port is free for the next one.
+#[test]
+fn a_switch_without_ports_serves_its_controller_and_ends_by_a_hangup() {
+    let program = workspace_root().join("tests/data/bmv2/basic.json");
+    let program = program.to_str().unwrap();
+    let switch = Switch::simple_switch_grpc(&[
+        program,
+        "--device-id",
+        "1",
+        "--",
+        "--grpc-server-addr",
+        "127.0.0.1:0",
+    ]);
+    assert!(switch.err().contains("no port yet"), "{}", switch.err());
+    assert!(switch.run_folder().join("device_1.sock").exists(), "{}", switch.err());
+    let address = address(&switch);
+    let (mut controller, standing) = Controller::connect(&address, 1).expect("a stream");
+    assert_eq!(standing, 0);
+    let config = p4::ForwardingPipelineConfig {
+        p4info: Some(numbered_info()),
+        p4_device_config: std::fs::read(program).unwrap(),
+        cookie: None,
+    };
+    controller.push(SetAction::VerifyAndCommit, Some(config)).unwrap();
+    controller.write(vec![insert(Message::TableEntry(route()))]).unwrap();
+    assert!(switch.err().contains("basic runs in the place of basic"), "{}", switch.err());
+    drop(controller);
+    switch.end(hangup()).expect(0, &[]);
+    std::net::TcpListener::bind(address).expect("the address is free");
+}
+
+/// SIGHUP; SIGTERM where the tests run under nohup(1), whose children ignore the former as it wants.
+fn hangup() -> &'static str {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    match u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 {
+        0 => "HUP",
+        _ => "TERM",
+    }
+}
+
+#[test]
+fn errors_of_the_start_name_the_options_that_were_given() {
+    let start = |target: &str| {
+        let words = format!("simple-switch-grpc --no-p4 -- {target}");
+        run(&words.split(' ').collect::<Vec<_>>())
+    };
+    let files = "--grpc-server-cert nowhere.crt --grpc-server-key nowhere.key";
+    start(&format!("--grpc-server-addr 127.0.0.1:0 --grpc-server-ssl {files}"))
+        .expect(2, &["--grpc-server-cert nowhere.crt: No such file"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("--grpc-server-addr {}", taken.local_addr().unwrap());
+    start(&taken).expect(2, &[&format!("{taken}: ")]);
+}
+
 /// Starts a switch without a program, and two hosts that ping each other once a controller has pushed it.
 fn hosts_ping(test: &str, controller: &str, info_of: &str, blob: impl Fn(&str)) {
     let python = workspace_root().join("target/tools/shell/bin/python");
@@ -211,7 +267,7 @@ fn json_of_bmv2_is_pushed_with_the_p4info_that_p4c_made_and_both_come_back() {
     let wrong = String::from_utf8(json.clone()).unwrap().replace("0x0800", "0x0g00");
     for (config, why) in [
         (config(&other, &json), "other keys of the table MyIngress.ipv4_lpm"),
-        (config(&info, wrong.as_bytes()), "device_config.json:"),
+        (config(&info, wrong.as_bytes()), "basic.json:"),
         (config(&info, &json[..json.len() - 9]), "the JSON ends too early"),
     ] {
         let error = controller.push(SetAction::VerifyAndCommit, Some(config)).unwrap_err();

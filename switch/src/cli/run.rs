@@ -59,12 +59,13 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     }
     let duration = duration(args.duration)?;
     // Before anything is opened: a reader of the line that reports the start may end it.
-    let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
+    let signals = Signals::catch(!args.is_simple_switch).map_err(|e| format!("signals: {e}"))?;
     let privileged = Privileged::open(args, &loaded, &specs)?;
     let refusals = confined::enter(privileged.confinement.as_ref())?;
     let scheduling = scheduling(args)?;
     let metrics = privileged.metrics.map(Metrics::serve).transpose()?;
-    let mut cores = assemble(args, &mut loaded, &specs, file.is_some())?;
+    let may_have_more = file.is_some() || specs.is_empty();
+    let mut cores = assemble(args, &mut loaded, &specs, may_have_more)?;
     let names = names(&specs, &mut cores);
     let control = Control::of(&cores[0]).ok_or("the device has no control handle")?.clone();
     control.set_files(&specs, loaded.sources().into_iter().chain(args.port_file.clone()).collect());
@@ -125,14 +126,14 @@ fn assemble(
     args: &RunArgs,
     loaded: &mut Loaded,
     specs: &[Numbered],
-    has_file: bool,
+    may_have_more: bool,
 ) -> Result<Vec<Core>, Failure> {
     let numbers: Vec<PortNumber> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
     let holders = Holders {
         workers: u32::from(args.workers),
         memory: args.packet_memory,
-        ..Holders::spread(specs, has_file, Spread::of(specs.len(), workers))
+        ..Holders::spread(specs, may_have_more, Spread::of(specs.len(), workers))
     };
     let room = loaded.size_memory(&numbers, &holders);
     let (memory, large_chunks) = (room.memory(), room.large_chunks);
@@ -278,7 +279,7 @@ fn ports(args: &RunArgs, loaded: &Loaded) -> Result<(Option<PortFile>, Vec<Numbe
     }
     let specs = port_specs(args, loaded.config.as_ref())?;
     // With a file, ports may come later, as in a container.
-    if specs.is_empty() {
+    if specs.is_empty() && !args.is_simple_switch {
         return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
     }
     files::check(&specs, &loaded.sources())?;

@@ -4,12 +4,15 @@
 //! counterpart are named in a message.
 
 use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use wireyard_pipeline::source::{DATA_BYTES_MAX, read_bytes};
 
-use super::args::{Cli, Command, RunArgs, SimpleSwitchArgs, Start, TargetArgs, TargetCli};
+use super::args::{
+    Cli, Command, RefusedArgs, RunArgs, SimpleSwitchArgs, Start, TargetArgs, TargetCli,
+};
 use super::run::run as run_switch;
 use super::{Status, complain, say};
 use crate::p4runtime::pack;
@@ -53,6 +56,9 @@ fn text_of(error: &clap::Error) -> String {
 /// The arguments of `run`, and messages about those without a counterpart.
 fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> {
     let behind = TargetCli::try_parse_from(&args.behind).map_err(|error| text_of(&error))?.target;
+    if let Some(why) = behind.refused.reason().or(args.target.refused.reason()) {
+        return Err(why.into());
+    }
     let target = joined(behind, &args.target);
     if let Some(other) = target.drop_port.filter(|port| *port != DROP_PORT) {
         return Err(format!(
@@ -64,6 +70,9 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     }
     let (pcap, program) = program(args)?;
     let mut notes = Vec::new();
+    if let Some(program) = program.as_ref().filter(|_| args.no_p4) {
+        notes.push(format!("--no-p4: {} is not loaded", program.display()));
+    }
     let tls = tls(&target)?;
     let address = address(&target, args.insecure, &mut notes);
     let mut words: Vec<OsString> = vec!["wireyard".into(), "run".into()];
@@ -94,13 +103,31 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
         // bmv2 knows no flow control: a pause is a frame like any other.
         None => words.extend(["--mac-control".into(), "pass".into()]),
     }
+    notes.extend(without_effect(args, &target));
+    let cli = Cli::try_parse_from(words).map_err(|error| text_of(&error))?;
+    match cli.command {
+        Command::Run(run) => {
+            let (rates_of_interfaces, is_simple_switch) = (true, true);
+            Ok((RunArgs { start, rates_of_interfaces, is_simple_switch, ..*run }, notes))
+        }
+        _ => Err("`run` takes these arguments".into()),
+    }
+}
+
+/// Messages about arguments that do nothing here.
+fn without_effect(args: &SimpleSwitchArgs, target: &TargetArgs) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
     if target.priority_queues.is_some() {
         notes.push(
             "--priority-queues: queues and their schedulers are those of a switch.yaml (--config FILE)".into(),
         );
     }
     if args.thrift_port.is_some() {
-        notes.push("--thrift-port: there is no Thrift server; `wireyard table`, `counter`, `mirror` and the others do what simple_switch_CLI does".into());
+        notes.push(format!(
+            "--thrift-port: there is no Thrift server; `wireyard table`, `counter`, `mirror` and the others do what simple_switch_CLI does, \
+             as in `wireyard table dump TABLE --switch device_{}`",
+            args.device_id
+        ));
     }
     if args.debugger || args.debugger_addr.is_some() || args.trace_dir.is_some() {
         notes.push("--debugger, --trace-dir: `wireyard trace --live` follows the packets of a running switch".into());
@@ -108,21 +135,25 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     if args.log_file.is_some() {
         notes.push("--log-file: messages go to standard error".into());
     }
-    let cli = Cli::try_parse_from(words).map_err(|error| text_of(&error))?;
-    match cli.command {
-        Command::Run(run) => Ok((RunArgs { start, rates_of_interfaces: true, ..*run }, notes)),
-        _ => Err("`run` takes these arguments".into()),
-    }
+    notes
 }
 
 /// The folder of captures and the program: `--pcap DIR PROGRAM` has both as positional arguments.
 fn program(args: &SimpleSwitchArgs) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {
+    let is_program = |path: &Path| {
+        let end = path.extension();
+        end.is_some_and(|end| end == "json" || end == "p4" || end == "yaml") || path.is_file()
+    };
+    let folder = |path: &Path| match path.is_dir() {
+        true => Ok(Some(path.to_owned())),
+        false => Err(format!("--pcap {}: there is no such folder", path.display())),
+    };
     match (&args.pcap, args.program.as_slice()) {
         (pcap, []) => Ok((pcap.clone(), None)),
-        (Some(_), [folder]) if args.no_p4 && folder.is_dir() => Ok((Some(folder.clone()), None)),
+        (Some(_), [first]) if args.no_p4 && !is_program(first) => Ok((folder(first)?, None)),
         (pcap, [program]) => Ok((pcap.clone(), Some(program.clone()))),
-        (Some(_), [folder, program]) if folder.is_dir() => {
-            Ok((Some(folder.clone()), Some(program.clone())))
+        (Some(_), [first, program]) if !is_program(first) => {
+            Ok((folder(first)?, Some(program.clone())))
         }
         (_, words) => {
             let words: Vec<String> = words.iter().map(|one| one.display().to_string()).collect();
@@ -153,7 +184,10 @@ fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, Strin
     // Its errors are reported on loading.
     match pack::unpack(&blob, None) {
         Err(
-            why @ (pack::PackError::NotPacked | pack::PackError::Json | pack::PackError::Syntax(_)),
+            why @ (pack::PackError::NotPacked
+            | pack::PackError::Empty
+            | pack::PackError::Json
+            | pack::PackError::Syntax(_)),
         ) => Err(format!("{name}: {why}; or name the P4 source itself")),
         _ => Ok(Start::Packed(blob)),
     }
@@ -175,6 +209,7 @@ fn joined(behind: TargetArgs, front: &TargetArgs) -> TargetArgs {
         priority_queues: behind.priority_queues.or(front.priority_queues),
         enable_swap: behind.enable_swap || front.enable_swap,
         disable_swap: behind.disable_swap || front.disable_swap,
+        refused: RefusedArgs::default(),
     }
 }
 
@@ -202,17 +237,16 @@ fn tls(target: &TargetArgs) -> Result<Vec<(&'static str, PathBuf)>, String> {
 
 /// The address of P4Runtime: all addresses only where `run` would permit it.
 fn address(target: &TargetArgs, insecure: bool, notes: &mut Vec<String>) -> String {
-    match target.grpc_server_addr {
-        None => format!("127.0.0.1:{PORT}"),
-        Some(address) if address.ip().is_unspecified() && !target.grpc_server_ssl && !insecure => {
-            notes.push(format!(
-                "--grpc-server-addr {address}: served on this machine only, 127.0.0.1:{}; --grpc-server-ssl or --insecure serves others",
-                address.port()
-            ));
-            format!("127.0.0.1:{}", address.port())
-        }
-        Some(address) => address.to_string(),
+    let default = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+    let address = target.grpc_server_addr.unwrap_or(default);
+    if !address.ip().is_unspecified() || target.grpc_server_ssl || insecure {
+        return address.to_string();
     }
+    let port = address.port();
+    notes.push(format!(
+        "--grpc-server-addr {address}: served on this machine only, 127.0.0.1:{port}; --grpc-server-ssl or --insecure serves others"
+    ));
+    format!("127.0.0.1:{port}")
 }
 
 #[cfg(test)]

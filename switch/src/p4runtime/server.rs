@@ -40,7 +40,7 @@ pub enum ServerError {
     #[error(transparent)]
     Address(#[from] ServeError),
     /// Certificates and a key that are invalid, or do not match.
-    #[error("--tls-cert, --tls-key, --tls-client-ca: {}", cause(.0))]
+    #[error("the certificates and the key of the server: {}", cause(.0))]
     Tls(#[source] tonic::transport::Error),
     /// The operating system cannot create a thread or descriptor.
     #[error("the server for controllers: {0}")]
@@ -56,16 +56,20 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Binds the address, for TLS or for clients in the clear.
+    /// Binds the address of this option, for TLS or for clients in the clear.
     ///
     /// # Errors
     /// It cannot be bound, or the certificates and the key are invalid or do not match.
-    pub fn to(address: SocketAddr, tls: Option<ServerTlsConfig>) -> Result<Bound, ServerError> {
+    pub fn to(
+        option: &'static str,
+        address: SocketAddr,
+        tls: Option<ServerTlsConfig>,
+    ) -> Result<Bound, ServerError> {
         let server = match tls {
             Some(tls) => server().tls_config(tls).map_err(ServerError::Tls)?,
             None => server(),
         };
-        let (listener, address) = listen("--p4runtime", address)?;
+        let (listener, address) = listen(option, address)?;
         Ok(Bound { listener, address, server })
     }
 

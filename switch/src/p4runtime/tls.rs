@@ -57,17 +57,37 @@ pub struct Files<'a> {
     pub client_ca: Option<&'a Path>,
 }
 
+/// The names of the options for the files of a server, for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    cert: &'static str,
+    key: &'static str,
+    client_ca: &'static str,
+}
+
+impl Options {
+    /// Those of `run`.
+    pub const RUN: Options =
+        Options { cert: "--tls-cert", key: "--tls-key", client_ca: "--tls-client-ca" };
+    /// Those of bmv2's switch.
+    pub const BMV2: Options = Options {
+        cert: "--grpc-server-cert",
+        key: "--grpc-server-key",
+        client_ca: "--grpc-server-cacert",
+    };
+}
+
 impl Files<'_> {
     /// Reads the files.
     ///
     /// # Errors
     /// One cannot be read; the text names its option. The server checks their contents.
-    pub fn read(self) -> Result<ServerTlsConfig, PemError> {
+    pub fn read(self, options: Options) -> Result<ServerTlsConfig, PemError> {
         let identity =
-            Identity::from_pem(pem("--tls-cert", self.cert)?, pem("--tls-key", self.key)?);
+            Identity::from_pem(pem(options.cert, self.cert)?, pem(options.key, self.key)?);
         let config = ServerTlsConfig::new().identity(identity).timeout(HANDSHAKE);
         let Some(authorities) = self.client_ca else { return Ok(config) };
-        Ok(config.client_ca_root(Certificate::from_pem(pem("--tls-client-ca", authorities)?)))
+        Ok(config.client_ca_root(Certificate::from_pem(pem(options.client_ca, authorities)?)))
     }
 }
 

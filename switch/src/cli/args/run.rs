@@ -128,12 +128,17 @@ pub struct RunArgs {
     /// Report as JSON lines: time, level, message, and what the event is about (event, port, state, stream).
     #[arg(long)]
     pub log_json: bool,
+    /// Give each port the rate that tc(8) set for its interface (htb, tbf), and a queue of 96 KB, unless the switch
+    /// configuration has queues.
+    #[arg(long)]
+    pub rates_of_interfaces: bool,
     /// What runs first.
     #[arg(skip)]
     pub start: Start,
-    /// Ports take the rates that tc(8) gave their interfaces, where there is no configuration.
+    /// Started with the arguments of bmv2's switch: as there, ports are not needed and SIGHUP ends it, and messages have
+    /// the names of its options. Its control socket has the number of the device.
     #[arg(skip)]
-    pub rates_of_interfaces: bool,
+    pub is_simple_switch: bool,
 }
 
 /// What a switch begins with.

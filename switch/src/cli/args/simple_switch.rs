@@ -92,7 +92,7 @@ pub struct SimpleSwitchArgs {
 /// The options of bmv2 after `--`.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
-    /// Where P4Runtime is served; without TLS and --insecure 0.0.0.0 is 127.0.0.1 here [default: 127.0.0.1:9559].
+    /// Where P4Runtime is served; without TLS and --insecure 0.0.0.0 is 127.0.0.1 here [default: 0.0.0.0:9559].
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = server_address)]
     pub grpc_server_addr: Option<SocketAddr>,
     /// Serve with TLS: with --grpc-server-cert and --grpc-server-key.
@@ -125,6 +125,62 @@ pub struct TargetArgs {
     /// Taken for the sake of scripts.
     #[arg(long)]
     pub disable_swap: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub refused: RefusedArgs,
+}
+
+/// Options of bmv2 that have no counterpart, and without which the switch would do something else.
+#[derive(Debug, Default, Args)]
+pub struct RefusedArgs {
+    /// Refused: `pcap:` ports and `wireyard replay` read captures.
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub use_files: Option<String>,
+    /// Refused: ports are interfaces.
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    pub packet_in: Option<String>,
+    /// Refused: there is no such number to print.
+    #[arg(long, hide = true)]
+    pub json_version: bool,
+    /// Refused: ports are interfaces.
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    pub dp_grpc_server_addr: Option<String>,
+    /// Refused: a packet without an egress port leaves by port 0, as v1model has it.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, hide = true)]
+    pub egress_spec_init_to_drop: Option<Option<String>>,
+    /// Refused: there are no externs of others.
+    #[arg(long, value_name = "FILES", hide = true)]
+    pub load_modules: Option<String>,
+}
+
+impl RefusedArgs {
+    /// Why the first of those that are given is refused.
+    pub fn reason(&self) -> Option<&'static str> {
+        let all = [
+            (
+                self.use_files.is_some(),
+                "--use-files: captures are read by ports of `wireyard run` (--port 1=pcap:FILE) and by `wireyard replay`",
+            ),
+            (self.packet_in.is_some(), "--packet-in: ports are interfaces (-i PORT@IF)"),
+            (
+                self.json_version,
+                "--json-version: it is not printed; --version prints the version of this program",
+            ),
+            (
+                self.dp_grpc_server_addr.is_some(),
+                "--dp-grpc-server-addr: ports are interfaces (-i PORT@IF)",
+            ),
+            (
+                self.egress_spec_init_to_drop.is_some(),
+                "--egress-spec-init-to-drop: egress_spec begins as 0; call mark_to_drop in the program",
+            ),
+            (
+                self.load_modules.is_some(),
+                "--load-modules: externs of other libraries are not loaded",
+            ),
+        ];
+        all.into_iter().find_map(|(is_given, why)| is_given.then_some(why))
+    }
 }
 
 /// The options behind `--` alone.

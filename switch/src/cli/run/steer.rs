@@ -51,11 +51,12 @@ pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, Fa
     }
 }
 
-/// The name of the socket: that of the program, or of the device where a controller pushes the program later.
+/// The name of the socket: that of the program; of the device where a controller pushes the program, and several switches
+/// have the same.
 fn socket_name(args: &RunArgs, program: &str) -> String {
-    match args.start {
-        Start::Nothing => format!("device_{}", args.device_id),
-        Start::Program | Start::Packed(_) => program.to_owned(),
+    match args.is_simple_switch {
+        true => format!("device_{}", args.device_id),
+        false => program.to_owned(),
     }
 }
 
@@ -64,8 +65,12 @@ pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, Failure> {
     let Some(address) = args.p4runtime else { return Ok(None) };
     let files = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
     let client_ca = args.tls_client_ca.as_deref();
-    let tls = files.map(|(cert, key)| tls::Files { cert, key, client_ca }.read()).transpose()?;
-    Ok(Some(Bound::to(address, tls)?))
+    let (option, options) = match args.is_simple_switch {
+        true => ("--grpc-server-addr", tls::Options::BMV2),
+        false => ("--p4runtime", tls::Options::RUN),
+    };
+    let read = |(cert, key)| tls::Files { cert, key, client_ca }.read(options);
+    Ok(Some(Bound::to(option, address, files.map(read).transpose()?)?))
 }
 
 /// Serves clients of the switch; keep the returned file of the socket until the end.

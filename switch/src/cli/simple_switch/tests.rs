@@ -27,18 +27,24 @@ fn the_arguments_that_scripts_give_are_those_of_run() {
     assert!(matches!(run.start, Start::Nothing));
     assert_eq!(run.mac_control, MacControl::Pass);
     assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[1].contains("--switch device_3"), "{notes:?}");
     let (_, notes) = translated(
-        "--log-file ss-log --log-flush --dump-packet-data 10000 -i 0@veth0 --no-p4 -- --priority-queues 8",
+        "--log-file ss-log --log-flush --dump-packet-data 10000 -i 0@veth0 --no-p4 -- --priority-queues 8 --grpc-server-addr 127.0.0.1:0",
     )
     .unwrap();
     assert_eq!(notes.len(), 2, "{notes:?}");
+    let (_, notes) =
+        translated("basic.json -i 0@veth0 --no-p4 --grpc-server-addr 127.0.0.1:0").unwrap();
+    assert_eq!(notes, ["--no-p4: basic.json is not loaded"]);
     let (run, _) = translated("-i 1@raw:veth0 --pcap=/tmp --config queues.yaml router.p4").unwrap();
     assert_eq!(run.ports, ["1=raw:veth0,capture=/tmp/veth0.pcapng"]);
     assert_eq!(run.config.as_deref(), Some(Path::new("queues.yaml")));
     assert_eq!(run.mac_control, MacControl::Port, "its queues may have flow control");
     let (run, notes) = translated("router.p4 -i 1@veth0").unwrap();
     assert_eq!(run.program.program, Path::new("router.p4"));
-    assert_eq!((run.p4runtime.unwrap().port(), run.device_id, notes.len()), (PORT, 0, 0));
+    assert_eq!(run.p4runtime.unwrap().to_string(), "127.0.0.1:9559");
+    assert_eq!((run.device_id, notes.len()), (0, 1), "{notes:?}");
+    assert!(notes[0].contains("this machine only"), "{notes:?}");
 }
 
 /// As finsy and scripts of Kubernetes start it.
@@ -55,6 +61,7 @@ fn tls_is_that_of_run() {
     assert_eq!(of, ["s.crt", "s.key", "ca.crt"].map(|name| Some(name.to_owned())));
     let (run, _) = translated(&format!("--no-p4 -- {files}")).unwrap();
     assert_eq!(run.tls_client_ca, None, "clients need none");
+    assert_eq!(run.p4runtime.unwrap().to_string(), "0.0.0.0:9559", "the default is that of bmv2");
     let (run, _) =
         translated(&format!("--no-p4 {}", files.replace("--grpc-server-ssl", ""))).unwrap();
     assert_eq!(run.tls_cert, None, "without --grpc-server-ssl");
@@ -88,6 +95,11 @@ fn what_cannot_be_is_refused() {
         ("-i 1@veth0 --no-p4 -- --drop-port 7", "511"),
         ("a.p4 b.p4", "not a.p4 and b.p4"),
         ("--no-p4 -- --unknown", "--unknown"),
+        ("-i 1@veth0 --no-p4 --pcap nodir", "--pcap nodir: there is no such folder"),
+        ("-i 1@veth0 --pcap nodir a.p4", "--pcap nodir: there is no such folder"),
+        ("--no-p4 --use-files 8", "replay"),
+        ("--no-p4 -- --egress-spec-init-to-drop", "egress_spec"),
+        ("--no-p4 -- --load-modules=libx.so", "externs"),
     ] {
         let error = translated(line).map(|_| ()).unwrap_err();
         assert!(error.contains(why), "{line}: {error}");
