@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 
+from mininet.log import warn
 from mininet.node import Switch
 
 START_SECONDS_MAX = 30
@@ -49,7 +50,8 @@ class WireyardSwitch(Switch):
         self.words = ["run", absolute(program)]
         for flag, value in (("--entries", entries), ("--config", config)):
             self.words += [flag, absolute(value)] if value else []
-        self.words += shlex.split(options)
+        # Mininet's TCLink limits a rate by tc(8) at the interface, which frames of a port bypass.
+        self.words += ["--rates-of-interfaces", *shlex.split(options)]
         self.process = self.folder = None
 
     def start(self, controllers):
@@ -70,6 +72,9 @@ class WireyardSwitch(Switch):
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"{self.name} does not start: {self.log()}")
             time.sleep(0.02)
+        for line in self.log().splitlines():
+            if "warning: " in line:
+                warn(f"{self.name}: {line}\n")
 
     def stop(self, deleteIntfs=True):
         """Ends the process as Ctrl-C does; what it printed is in `last_log` then."""

@@ -1,7 +1,8 @@
 //! Interfaces whose administrator gave them a queueing discipline (tc(8)), which frames of a port bypass.
 //!
-//! `simple-switch-grpc` gives such a port the discipline's rate and a queue as long as bmv2's: bmv2 sends through the discipline and its
-//! queue fills behind it, which the exercises about ECN and queue depths measure. `run` warns, and names what to write.
+//! `simple-switch-grpc`, and `run` where it is asked to, give such a port the discipline's rate and a queue as long as bmv2's: bmv2 sends
+//! through the discipline and its queue fills behind it, which the exercises about ECN and queue depths measure. Otherwise `run` warns, and
+//! names what to write.
 
 use std::fmt::Write;
 
@@ -19,10 +20,11 @@ const QUEUE: &str = "96 KB";
 /// The program with queues for ports on shaped interfaces, where the switch takes their rates.
 pub(super) fn queues(
     args: &RunArgs,
-    loaded: Loaded,
+    mut loaded: Loaded,
     specs: &[Numbered],
 ) -> Result<Loaded, Failure> {
-    let takes_rates = args.rates_of_interfaces && loaded.config.is_none();
+    let has_queues = loaded.config.as_ref().is_some_and(|config| config.queues(&[]).is_some());
+    let takes_rates = args.rates_of_interfaces && !has_queues;
     let mut rates = String::new();
     for (number, interface, Discipline { kind, rate }) in specs.iter().filter_map(discipline_of) {
         match rate {
@@ -52,7 +54,13 @@ qos:
 {rates}"
     );
     let rejected = |why| format!("queues of the shaped interfaces:\n{why}");
-    Ok(loaded.with_config("shaped_interfaces.yaml", &text).map_err(rejected)?)
+    let without = loaded.config.take();
+    let mut loaded = loaded.with_config("shaped_interfaces.yaml", &text).map_err(rejected)?;
+    if let (Some(mut config), Some(shaped)) = (without, loaded.config.take()) {
+        config.qos = shaped.qos;
+        loaded.config = Some(config);
+    }
+    Ok(loaded)
 }
 
 /// The discipline that frames of a port bypass. What cannot be read is not reported: the port itself reports what is wrong with it.
