@@ -127,9 +127,11 @@ container() {
   dist "$PWD" "$PWD/target/packages"
   mkdir -p target/container
   switch/packaging/rootfs.sh target/packages/dist/wireyard target/container/rootfs
-  "$tool" build --isolation chroot --layers=false --format oci -t localhost/wireyard:latest -f switch/packaging/Containerfile target/container
+  "$tool" build --isolation chroot --layers=false --format docker -t localhost/wireyard:latest -f switch/packaging/Containerfile target/container
   rm -f target/container/wireyard.tar
-  "$tool" push localhost/wireyard:latest oci-archive:target/container/wireyard.tar:localhost/wireyard:latest
+  "$tool" push localhost/wireyard:latest docker-archive:target/container/wireyard.tar:localhost/wireyard:latest
+  # Without it `docker load` takes no archive.
+  tar -tf target/container/wireyard.tar manifest.json
   ls -l target/container/wireyard.tar
 }
 

@@ -17,8 +17,13 @@ put 644 "$here/wireyard@.service" usr/lib/systemd/system/wireyard@.service
 for file in switch.yaml ports.yaml; do put 644 "$here/example/$file" "etc/wireyard/example/$file"; done
 for file in program.yaml entries.yaml; do put 644 "$source/programs/rocev2_lossless/$file" "etc/wireyard/example/$file"; done
 put 644 "$source/programs/mininet/wireyard.py" usr/share/wireyard/mininet/wireyard.py
-for page in README.md programs/switch.md programs/control.md programs/packages.md; do
-  put 644 "$source/$page" "usr/share/doc/wireyard/$(basename "$page")"
+# For `simple_switch_grpc` of scripts: this folder first in PATH.
+mkdir -p "$root/usr/lib/wireyard"
+ln -s ../../bin/wireyard "$root/usr/lib/wireyard/simple_switch_grpc"
+# The pages, in the folders in which they link each other, and the files that they show.
+put 644 "$source/README.md" usr/share/doc/wireyard/README.md
+(cd "$source" && find programs -name '*.md' -o -name '*.yaml' -o -name grafana.json) | while read -r file; do
+  put 644 "$source/$file" "usr/share/doc/wireyard/$file"
 done
 put 644 "$here/copyright" usr/share/doc/wireyard/copyright
 if [ -n "${SBOM:-}" ]; then put 644 "$SBOM" usr/share/doc/wireyard/sbom.json; fi

@@ -16,13 +16,13 @@ fn pages() -> BTreeMap<PathBuf, String> {
 }
 
 /// Text outside of blocks and code spans.
-fn prose(text: &str) -> String {
+pub(crate) fn prose(text: &str) -> String {
     let outside: String = text.split("```").step_by(2).collect();
     outside.split('`').step_by(2).collect()
 }
 
 /// Targets of `[words](target)`.
-fn links(text: &str) -> Vec<String> {
+pub(crate) fn links(text: &str) -> Vec<String> {
     let found = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     found.map(|target| target.split_whitespace().collect()).collect()
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use wireyard_tests::binary::wireyard;
 use wireyard_tests::{has_tool, is_root, skip, workspace_root};
 
+use crate::links_on_pages::{links, prose};
 use crate::rig::{Wire, frame, ip, private_network};
 
 /// Time of the files in packages, so that two runs give the same bytes.
@@ -74,11 +75,13 @@ fn the_debian_package_is_whole() {
         "usr/share/zsh/vendor-completions/_wireyard",
         "usr/share/fish/vendor_completions.d/wireyard.fish",
         "usr/share/wireyard/mininet/wireyard.py",
-        "usr/share/doc/wireyard/packages.md",
+        "usr/share/doc/wireyard/programs/p4runtime.md",
+        "usr/lib/wireyard/simple_switch_grpc",
     ] {
         let path = inside.join(file);
         assert!(path.metadata().is_ok_and(|file| file.len() > 100), "{file} is missing");
     }
+    links_lead_to_installed_files(&inside.join("usr/share/doc/wireyard"));
     let completion = inside.join("usr/share/bash-completion/completions/wireyard");
     let completion = fs::read_to_string(completion).unwrap();
     assert!(completion.contains("\"wireyard\" -- "), "{completion}");
@@ -90,6 +93,29 @@ fn the_debian_package_is_whole() {
     assert!(kept.contains("/etc/wireyard/example/switch.yaml\n"), "{kept}");
     the_unit_runs_the_example(&inside);
     assert!(fs::read(package).unwrap() == fs::read(make("two")).unwrap(), "other bytes");
+}
+
+/// Each relative link of the pages beneath a folder leads to a file in it.
+fn links_lead_to_installed_files(folder: &Path) {
+    let mut folders = vec![folder.to_owned()];
+    let mut pages = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.extension() {
+                _ if entry.is_dir() => folders.push(entry),
+                Some(kind) if kind == "md" => pages.push(entry),
+                _ => {}
+            }
+        }
+    }
+    assert!(pages.len() > 30, "{pages:?}");
+    for page in pages {
+        for link in links(&prose(&fs::read_to_string(&page).unwrap())) {
+            let file = link.split('#').next().unwrap();
+            let is_there = file.is_empty() || page.parent().unwrap().join(file).exists();
+            assert!(link.starts_with("http") || is_there, "{}: {link}", page.display());
+        }
+    }
 }
 
 /// The command of the unit, with its folders of `/etc`, `/run` and `/var/lib`, on the example's files.
