@@ -3,6 +3,7 @@
 //! On veth pairs in a private namespace; needs root and skips loudly otherwise.
 
 use std::process::Command;
+use std::time::Duration;
 
 use prost::Message as _;
 use tonic::Code;
@@ -103,7 +104,7 @@ fn a_switch_without_a_program_gets_one_from_its_controller() {
 fn a_switch_without_ports_serves_its_controller_and_ends_by_a_hangup() {
     let program = workspace_root().join("tests/data/bmv2/basic.json");
     let program = program.to_str().unwrap();
-    let switch = Switch::simple_switch_grpc(&[
+    let mut switch = Switch::simple_switch_grpc(&[
         program,
         "--device-id",
         "1",
@@ -123,7 +124,7 @@ fn a_switch_without_ports_serves_its_controller_and_ends_by_a_hangup() {
     };
     controller.push(SetAction::VerifyAndCommit, Some(config)).unwrap();
     controller.write(vec![insert(Message::TableEntry(route()))]).unwrap();
-    assert!(switch.err().contains("basic runs in the place of basic"), "{}", switch.err());
+    switch.await_text("basic runs in the place of basic", Duration::from_secs(10));
     drop(controller);
     switch.end(hangup()).expect(0, &[]);
     std::net::TcpListener::bind(address).expect("the address is free");

@@ -240,7 +240,7 @@ impl Arbitration {
     }
 }
 
-/// The message for a controller of a role whose primary has gone.
+/// The reason for a controller of a role whose primary has gone.
 pub fn without_primary(highest: u128, role: &str) -> String {
     let of_role = of_role(role);
     format!(
