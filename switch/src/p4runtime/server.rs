@@ -19,6 +19,7 @@ use super::device::Device;
 use super::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use super::room::{Bounded, Room};
 use super::service::Service;
+use super::tls::Options;
 use crate::live::http::{ServeError, listen};
 use crate::ports::sys::schedule::give_way;
 
@@ -40,8 +41,13 @@ pub enum ServerError {
     #[error(transparent)]
     Address(#[from] ServeError),
     /// Certificates and a key that are invalid, or do not match.
-    #[error("the certificates and the key of the server: {}", cause(.0))]
-    Tls(#[source] tonic::transport::Error),
+    #[error("{}, {}, {}: {}", .options.cert, .options.key, .options.client_ca, cause(.source))]
+    Tls {
+        /// The options that name them.
+        options: Options,
+        /// What is wrong with them.
+        source: tonic::transport::Error,
+    },
     /// The operating system cannot create a thread or descriptor.
     #[error("the server for controllers: {0}")]
     Thread(#[source] std::io::Error),
@@ -56,20 +62,22 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Binds the address of this option, for TLS or for clients in the clear.
+    /// Binds the address, for TLS or for clients in the clear.
     ///
     /// # Errors
     /// It cannot be bound, or the certificates and the key are invalid or do not match.
     pub fn to(
-        option: &'static str,
+        options: Options,
         address: SocketAddr,
         tls: Option<ServerTlsConfig>,
     ) -> Result<Bound, ServerError> {
         let server = match tls {
-            Some(tls) => server().tls_config(tls).map_err(ServerError::Tls)?,
+            Some(tls) => {
+                server().tls_config(tls).map_err(|source| ServerError::Tls { options, source })?
+            }
             None => server(),
         };
-        let (listener, address) = listen(option, address)?;
+        let (listener, address) = listen(options.address, address)?;
         Ok(Bound { listener, address, server })
     }
 

@@ -57,20 +57,26 @@ pub struct Files<'a> {
     pub client_ca: Option<&'a Path>,
 }
 
-/// The names of the options for the files of a server, for messages.
+/// The names of the options for the address of a server and its files, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    cert: &'static str,
-    key: &'static str,
-    client_ca: &'static str,
+    pub(super) address: &'static str,
+    pub(super) cert: &'static str,
+    pub(super) key: &'static str,
+    pub(super) client_ca: &'static str,
 }
 
 impl Options {
     /// Those of `run`.
-    pub const RUN: Options =
-        Options { cert: "--tls-cert", key: "--tls-key", client_ca: "--tls-client-ca" };
+    pub const RUN: Options = Options {
+        address: "--p4runtime",
+        cert: "--tls-cert",
+        key: "--tls-key",
+        client_ca: "--tls-client-ca",
+    };
     /// Those of bmv2's switch.
     pub const BMV2: Options = Options {
+        address: "--grpc-server-addr",
         cert: "--grpc-server-cert",
         key: "--grpc-server-key",
         client_ca: "--grpc-server-cacert",

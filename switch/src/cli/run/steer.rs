@@ -65,12 +65,12 @@ pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, Failure> {
     let Some(address) = args.p4runtime else { return Ok(None) };
     let files = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
     let client_ca = args.tls_client_ca.as_deref();
-    let (option, options) = match args.is_simple_switch {
-        true => ("--grpc-server-addr", tls::Options::BMV2),
-        false => ("--p4runtime", tls::Options::RUN),
+    let options = match args.is_simple_switch {
+        true => tls::Options::BMV2,
+        false => tls::Options::RUN,
     };
     let read = |(cert, key)| tls::Files { cert, key, client_ca }.read(options);
-    Ok(Some(Bound::to(option, address, files.map(read).transpose()?)?))
+    Ok(Some(Bound::to(options, address, files.map(read).transpose()?)?))
 }
 
 /// Serves clients of the switch; keep the returned file of the socket until the end.
