@@ -63,8 +63,9 @@ pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y:
             stroke(out, &d, &reference(index), 1.5);
         }
         Layer::Band { points, .. } => {
-            let shown = points.iter().copied().filter(|p| p.1.is_finite() && p.2.is_finite());
-            area(out, &shown.collect::<Vec<_>>(), COLOURS[index % COLOURS.len()], x, y);
+            let colour = COLOURS[index % COLOURS.len()];
+            let is_gap = |p: &(f64, f64, f64)| !p.1.is_finite() || !p.2.is_finite();
+            points.split(is_gap).for_each(|part| area(out, part, colour, x, y));
         }
         Layer::Measured { points, .. } => measured(out, points, index, x, y),
     }
@@ -196,9 +197,12 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let length = points[start..].iter().take_while(|(x, _)| column(*x) == here).count().max(1);
         let part = &points[start..start + length];
         let by_y = |a: &usize, b: &usize| part[*a].1.total_cmp(&part[*b].1);
-        let least = (0..length).min_by(by_y).unwrap_or(0);
-        let most = (0..length).max_by(by_y).unwrap_or(0);
-        let mut chosen = [0, least, most, length - 1];
+        let measured = || (0..length).filter(|n| part[*n].1.is_finite());
+        let least = measured().min_by(by_y).unwrap_or(0);
+        let most = measured().max_by(by_y).unwrap_or(0);
+        // A value that is not finite leaves a gap behind the last in front of it.
+        let gap = (0..length).find(|n| !part[*n].1.is_finite()).unwrap_or(0);
+        let mut chosen = [0, least, most, gap, length - 1];
         chosen.sort_unstable();
         for (n, &i) in chosen.iter().enumerate() {
             if n == 0 || chosen[n - 1] != i {

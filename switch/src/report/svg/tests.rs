@@ -33,6 +33,36 @@ fn a_long_line_is_thinned_and_keeps_its_peak() {
 }
 
 #[test]
+fn a_line_that_begins_inside_of_a_column_keeps_its_peak() {
+    let value = |n: u32| match n {
+        0..=5000 => f64::NAN,
+        5001 => 9.0,
+        5002 => 8.0,
+        _ => 1.0,
+    };
+    let points: Vec<(f64, f64)> = (0..10_000).map(|n| (f64::from(n), value(n))).collect();
+    let text = plot(&plot_of(vec![Layer::Line { name: "q".to_owned(), points: points.clone() }]));
+    let peak = plot(&plot_of(vec![Layer::Line {
+        name: "q".to_owned(),
+        points: points[5001..5003].to_vec(),
+    }]));
+    // Both reach the same height: the first command of the second is at the peak.
+    let height = |text: &str| {
+        let path = text.split("<path d=\"M").nth(1).unwrap();
+        path.split(['L', '"']).next().unwrap().split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(height(&text), height(&peak));
+}
+
+#[test]
+fn a_band_has_gaps() {
+    let points = vec![(0.0, 1.0, 2.0), (1.0, 1.0, 2.0), (2.0, f64::NAN, f64::NAN), (3.0, 1.0, 2.0)];
+    let points = [points, vec![(4.0, 1.0, 2.0)]].concat();
+    let text = plot(&plot_of(vec![Layer::Band { name: "p5".to_owned(), points }]));
+    assert_eq!(text.matches("fill-opacity=\"0.18\"/>").count(), 3, "two areas and the key: {text}");
+}
+
+#[test]
 fn nothing_measured_is_said() {
     assert!(plot(&plot_of(Vec::new())).contains("nothing was measured"));
     let nan = Layer::Steps { name: "q".to_owned(), points: vec![(0.0, f64::NAN)] };
