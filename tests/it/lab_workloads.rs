@@ -168,6 +168,12 @@ fn files_of_hpccs_simulator_are_read_and_written() {
     write("flow.txt", HPCC_FLOWS);
     let (report, fct) = ran(folder.path(), text, &[]);
     assert_eq!(figure(&report, "fabric.hosts"), 4.0);
+    // In binary this rate is a little less than it is: it is rounded, as one that is dilated must divide.
+    write("topology.txt", &HPCC_TOPOLOGY.replace("0 4 25Gbps", "0 4 1.001Gbps"));
+    write("dilated.yaml", &format!("{text}dilate: 1000\n"));
+    let dilated = folder.path().join("dilated.yaml");
+    lab(&["--check", dilated.to_str().expect("a name")]).expect(0, &[]);
+    write("topology.txt", HPCC_TOPOLOGY);
     let done = completions(&fct);
     let short = done.iter().find(|d| d.bytes == 1000).expect("the last flow");
     assert_eq!(

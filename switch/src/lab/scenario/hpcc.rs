@@ -193,7 +193,7 @@ fn join(
     let ends = (below(decoder, a, nodes)?, below(decoder, b, nodes)?);
     let mut setup = *base;
     let bps = with_unit(decoder, rate, RATES)?;
-    let Some(bps) = BitsPerSec::new(bps as u64) else {
+    let Some(bps) = BitsPerSec::new(bps.round() as u64) else {
         let message = format!("`{}`: a link has 1 bit/s at least", rate.value);
         return decoder.refuse(codes::BAD_NUMBER, rate.span, message);
     };
