@@ -43,8 +43,9 @@ struct Results {
     name: String,
     seeds: Vec<String>,
     figures: Vec<(String, Unit, Vec<f64>)>,
-    /// `Slowdown by size` of the first run: bytes, p50 and p99.
-    by_size: Vec<(f64, f64, f64)>,
+    folder: Folder,
+    /// Each run has a folder of its own.
+    is_sweep: bool,
 }
 
 impl Results {
@@ -57,6 +58,16 @@ impl Results {
         }
         let all = std::mem::replace(&mut self.seeds, seeds.to_vec());
         all.into_iter().filter(|seed| !seeds.contains(seed)).collect()
+    }
+
+    /// `Slowdown by size` of the first run: bytes, p50 and p99.
+    fn by_size(&self) -> Vec<(f64, f64, f64)> {
+        let run = match (self.is_sweep, self.seeds.first()) {
+            (true, Some(seed)) => format!("seed-{seed}/"),
+            _ => String::new(),
+        };
+        let text = self.folder.read(&format!("{run}tables/slowdown-by-size.csv"), BYTES_MAX);
+        text.map(|text| points(&text)).unwrap_or_default()
     }
 }
 
@@ -188,18 +199,19 @@ fn difference(a: &[f64], b: &[f64], paired: bool) -> Difference {
 }
 
 fn by_size(a: &Results, b: &Results) -> Option<Plot> {
-    if a.by_size.is_empty() || b.by_size.is_empty() {
+    let (a, b) = (a.by_size(), b.by_size());
+    if a.is_empty() || b.is_empty() {
         return None;
     }
     let mut layers = Vec::new();
     let mut all = (Vec::new(), Vec::new());
-    for (letter, of) in [("A", a), ("B", b)] {
-        let p50 = of.by_size.iter().map(|point| (point.0, point.1)).collect();
-        let p99 = of.by_size.iter().map(|point| (point.0, point.2)).collect();
+    for (letter, of) in [("A", &a), ("B", &b)] {
+        let p50 = of.iter().map(|point| (point.0, point.1)).collect();
+        let p99 = of.iter().map(|point| (point.0, point.2)).collect();
         layers.push(Layer::Line { name: format!("{letter} p50"), points: p50 });
         layers.push(Layer::Line { name: format!("{letter} p99"), points: p99 });
-        all.0.extend(of.by_size.iter().map(|point| point.0));
-        all.1.extend(of.by_size.iter().flat_map(|point| [point.1, point.2]));
+        all.0.extend(of.iter().map(|point| point.0));
+        all.1.extend(of.iter().flat_map(|point| [point.1, point.2]));
     }
     Some(Plot {
         id: "slowdown-by-size".to_owned(),
@@ -217,24 +229,21 @@ fn read(path: &Path) -> Result<Results, CompareError> {
     }
     let folder = Folder::make(path)?;
     let name = shown(path).into_owned();
-    let (seeds, figures, first) = match folder.read("seeds.csv", BYTES_MAX) {
+    let (seeds, figures, is_sweep) = match folder.read("seeds.csv", BYTES_MAX) {
         Some(text) => {
             let not_seeds = || CompareError::NotSeeds(path.to_owned());
             let (seeds, figures) = of_seeds(&text).ok_or_else(not_seeds)?;
-            let first = seeds.first().map(|seed| format!("seed-{seed}/"));
-            (seeds, figures, first.unwrap_or_default())
+            (seeds, figures, true)
         }
         None => {
             let text = folder.read("report.json", BYTES_MAX);
             let text = text.ok_or_else(|| CompareError::NoResults(path.to_owned()))?;
             let not_report = || CompareError::NotReport(path.to_owned());
             let (seed, figures) = of_report(&text).ok_or_else(not_report)?;
-            (vec![seed], figures, String::new())
+            (vec![seed], figures, false)
         }
     };
-    let sizes = folder.read(&format!("{first}tables/slowdown-by-size.csv"), BYTES_MAX);
-    let by_size = sizes.map(|text| points(&text)).unwrap_or_default();
-    Ok(Results { name, seeds, figures, by_size })
+    Ok(Results { name, seeds, figures, folder, is_sweep })
 }
 
 type Figures = Vec<(String, Unit, Vec<f64>)>;
