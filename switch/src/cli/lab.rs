@@ -44,6 +44,13 @@ pub(super) fn run(args: &LabArgs) -> Status {
 }
 
 fn compared(args: &CompareArgs) -> Result<Status, Failure> {
+    if let Some(folder) = &args.output
+        && let Some(input) = [&args.a, &args.b].into_iter().find(|a| output::is_of(folder, a))
+    {
+        let text =
+            "is compared, and would be replaced by the comparison: name another folder with -o";
+        return Err(format!("{}: it {text}", shown(input)).into());
+    }
     let report = compare::compare(&args.a, &args.b)?;
     if let Some(folder) = &args.output {
         output::replace(folder, &report, &[])?;
@@ -288,7 +295,6 @@ fn short_count(count: f64) -> String {
 fn write(args: &LabArgs, runs: &[Run]) -> Result<(), Failure> {
     let Some(folder) = &args.output else { return Ok(()) };
     output::clear(folder)?;
-    let mut all = Vec::new();
     let open = Folder::make(folder)?;
     for run in runs {
         let below = match args.seeds {
@@ -296,13 +302,12 @@ fn write(args: &LabArgs, runs: &[Run]) -> Result<(), Failure> {
             _ => format!("seed-{}/", run.seed),
         };
         let written = output::write(&open, &below, run)?;
-        say(&format!("{} files in {}", written.len(), shown(&folder.join(&below))));
-        all.extend(written);
+        say(&format!("{written} files in {}", shown(&folder.join(&below))));
     }
     if args.seeds > 1 {
-        all.push(output::write_seeds(folder, &sweep::by_seed(runs))?);
+        output::write_seeds(&open, &sweep::by_seed(runs))?;
     }
-    Ok(output::list(folder, &all)?)
+    Ok(())
 }
 
 /// Writes and prints what runs found, and where a check broke that is not the one that is meant to.

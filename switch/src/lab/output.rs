@@ -3,8 +3,10 @@
 //! A folder holds one run, or one sweep: the files of the previous one, which `files.txt` lists, are removed before the
 //! next is written, and no others.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::Path;
 
 use super::sweep::Run;
 use crate::folder::{FileError, Folder};
@@ -38,40 +40,68 @@ pub fn prepare(folder: &Path) -> Result<(), OutputError> {
     Ok(Folder::make(folder)?.can_write("report.html")?)
 }
 
-/// Writes everything into an open folder, or one below it (`seed-3/`); returns the paths of the files.
+/// True if results that are written into a folder take the place of those in another, which may be below it
+/// (`seed-3`).
+pub fn is_of(folder: &Path, results: &Path) -> bool {
+    let (Ok(folder), Ok(results)) = (folder.canonicalize(), results.canonicalize()) else {
+        return false;
+    };
+    let Ok(below) = results.strip_prefix(&folder) else { return false };
+    let Ok(open) = Folder::make(&folder) else { return false };
+    let list = open.read(LIST, LIST_BYTES_MAX).unwrap_or_default();
+    below == Path::new("") || list.lines().any(|name| Path::new(name).starts_with(below))
+}
+
+/// A file to be written: its name and its contents.
+type Planned<'a> = (String, Cow<'a, [u8]>);
+
+/// Writes files into a folder. Their names are on its list before the first is there, so that the next run removes what
+/// a kill leaves.
+fn put(folder: &Folder, files: &[Planned<'_>]) -> Result<(), OutputError> {
+    let names: String = files.iter().map(|(name, _)| format!("{name}\n")).collect();
+    let failed = |source| FileError { path: folder.path().join(LIST), source };
+    let mut list = folder.open_to_extend(LIST)?;
+    let listed = list.seek(SeekFrom::End(0)).and_then(|_| list.write_all(names.as_bytes()));
+    listed.map_err(failed)?;
+    for (name, bytes) in files {
+        folder.write(name, bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes everything into an open folder, or one below it (`seed-3/`); returns the number of the files.
 ///
 /// # Errors
 /// The operating system's error, with the path.
-pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, OutputError> {
-    let mut written = Vec::new();
+pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<usize, OutputError> {
+    let mut files = Vec::<Planned<'_>>::new();
     let mut names = FileNames::default();
-    let mut put = |name: String, bytes: &[u8]| {
-        written.push(folder.write(&format!("{below}{name}"), bytes)?);
-        Ok::<(), OutputError>(())
-    };
+    let mut add = |name: String, bytes| files.push((format!("{below}{name}"), bytes));
     let report = &run.report;
-    put("report.html".to_owned(), html::page(report).as_bytes())?;
-    put("report.txt".to_owned(), text::summary(report).as_bytes())?;
-    put("report.json".to_owned(), pretty(&json::value(report)).as_bytes())?;
-    put("series.csv".to_owned(), csv::series(report).as_bytes())?;
+    let owned = |text: String| Cow::Owned(text.into_bytes());
+    add("report.html".to_owned(), owned(html::page(report)));
+    add("report.txt".to_owned(), owned(text::summary(report)));
+    add("report.json".to_owned(), owned(pretty(&json::value(report))));
+    add("series.csv".to_owned(), owned(csv::series(report)));
     #[cfg(feature = "parquet")]
-    put("series.parquet".to_owned(), &parquet::series(report)?)?;
+    add("series.parquet".to_owned(), Cow::Owned(parquet::series(report)?));
     for (name, text) in &run.foreign {
-        put((*name).to_owned(), text.as_bytes())?;
+        add((*name).to_owned(), Cow::Borrowed(text.as_bytes()));
     }
     if let Some(trace) = &run.packet_trace {
-        put("packet.txt".to_owned(), trace.as_bytes())?;
+        add("packet.txt".to_owned(), Cow::Borrowed(trace.as_bytes()));
     }
     for table in &report.tables {
-        put(names.of("tables/", &table.title, ".csv"), csv::table(table).as_bytes())?;
+        add(names.of("tables/", &table.title, ".csv"), owned(csv::table(table)));
     }
     for (link, bytes) in &run.captures {
-        put(names.of("captures/", link, ".pcapng"), bytes)?;
+        add(names.of("captures/", link, ".pcapng"), Cow::Borrowed(bytes));
     }
     for (switch, text) in &run.entries {
-        put(names.of("entries/", switch, ".yaml"), text.as_bytes())?;
+        add(names.of("entries/", switch, ".yaml"), Cow::Borrowed(text.as_bytes()));
     }
-    Ok(written)
+    put(folder, &files)?;
+    Ok(files.len())
 }
 
 /// Writes a report that is no run, with its tables and more files, in place of a folder's previous files.
@@ -80,20 +110,18 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, Ou
 /// The operating system's error, with the path.
 pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<(), OutputError> {
     clear(path)?;
-    let folder = Folder::make(path)?;
-    let mut written = vec![
-        folder.write("report.html", html::page(report).as_bytes())?,
-        folder.write("report.json", pretty(&json::value(report)).as_bytes())?,
+    let owned = |text: String| Cow::Owned(text.into_bytes());
+    let mut files: Vec<Planned<'_>> = vec![
+        ("report.html".to_owned(), owned(html::page(report))),
+        ("report.json".to_owned(), owned(pretty(&json::value(report)))),
     ];
     let mut names = FileNames::default();
     for table in &report.tables {
-        let name = names.of("tables/", &table.title, ".csv");
-        written.push(folder.write(&name, csv::table(table).as_bytes())?);
+        files.push((names.of("tables/", &table.title, ".csv"), owned(csv::table(table))));
     }
-    for (name, text) in more {
-        written.push(folder.write(name, text.as_bytes())?);
-    }
-    list(path, &written)
+    let more = more.iter().map(|(name, text)| ((*name).to_owned(), Cow::Borrowed(text.as_bytes())));
+    files.extend(more);
+    put(&Folder::make(path)?, &files)
 }
 
 /// Removes the files of the last run in this folder, and the folders that are empty then.
@@ -116,23 +144,12 @@ fn is_below(name: &str) -> bool {
     parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-/// Writes the list of the files written into a folder.
+/// Writes the figures of all seeds.
 ///
 /// # Errors
 /// The operating system's error, with the path.
-pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), OutputError> {
-    let names = written.iter().filter_map(|path| path.strip_prefix(folder).ok());
-    let text: String = names.map(|name| format!("{}\n", name.display())).collect();
-    Folder::make(folder)?.write(LIST, text.as_bytes())?;
-    Ok(())
-}
-
-/// Writes the figures of all seeds; returns its path.
-///
-/// # Errors
-/// The operating system's error, with the path.
-pub fn write_seeds(folder: &Path, seeds: &Table) -> Result<PathBuf, OutputError> {
-    Ok(Folder::make(folder)?.write("seeds.csv", csv::table(seeds).as_bytes())?)
+pub fn write_seeds(folder: &Folder, seeds: &Table) -> Result<(), OutputError> {
+    put(folder, &[("seeds.csv".to_owned(), Cow::Owned(csv::table(seeds).into_bytes()))])
 }
 
 fn pretty(value: &serde_json::Value) -> String {
@@ -169,5 +186,20 @@ mod tests {
             ["S_1", "s-1", "s-1-2"].map(|name| names.of("entries/", name, ".yaml")).into();
         assert_eq!(of, ["entries/s-1.yaml", "entries/s-1-2.yaml", "entries/s-1-2-2.yaml"]);
         assert_eq!(names.of("captures/", "s-1", ".yaml"), "captures/s-1.yaml");
+    }
+
+    #[test]
+    fn a_file_is_on_the_list_before_it_is_there() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = Folder::make(path.path()).unwrap();
+        // A folder stands where the second file would be written, as if a kill came before it.
+        std::fs::create_dir(path.path().join("b")).unwrap();
+        let file = |name: &str| (name.to_owned(), Cow::Borrowed(&b"x"[..]));
+        put(&folder, &[file("a")]).unwrap();
+        put(&folder, &[file("b")]).unwrap_err();
+        assert_eq!(folder.read(LIST, LIST_BYTES_MAX).unwrap(), "a\nb\n");
+        std::fs::remove_dir(path.path().join("b")).unwrap();
+        clear(path.path()).unwrap();
+        assert_eq!(std::fs::read_dir(path.path()).unwrap().count(), 0);
     }
 }
