@@ -9,6 +9,7 @@
 //! condition with the same seed.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use super::points::{self, Axis as Key, Point, Sample, Values, latin};
@@ -110,6 +111,8 @@ struct Search<'r> {
     keys: &'r [Key],
     /// Values of the keys with lists; one without values if there is no such key.
     conditions: Vec<Point>,
+    /// The unit of the goal's figure, from the first run that has it.
+    unit: OnceLock<Unit>,
     jobs: usize,
     stop: &'r AtomicBool,
     /// Called after each run.
@@ -154,7 +157,8 @@ pub fn tune(
         return Err(TuneError::Conditions { conditions, budget });
     }
     let conditions = points::all(lists, Sample::Grid, study.seed);
-    let search = Search { runner, goal, lists, keys, conditions, jobs, stop, ran };
+    let search =
+        Search { runner, goal, lists, keys, conditions, unit: OnceLock::new(), jobs, stop, ran };
     let shares = search.shares(budget)?;
     let unseen: Vec<u64> =
         (0..u64::from(shares.last)).map(|n| study.seed.wrapping_add(UNSEEN + n)).collect();
@@ -171,6 +175,19 @@ pub fn tune(
 impl Search<'_> {
     fn is_relative(&self) -> bool {
         self.conditions.len() > 1
+    }
+
+    /// The unit of the goal's figure.
+    fn unit(&self) -> Unit {
+        self.unit.get().copied().unwrap_or(Unit::Plain)
+    }
+
+    /// What settings are compared by, and its unit.
+    fn value(&self) -> (String, Unit) {
+        match self.is_relative() {
+            true => (format!("{}, as a part of as written", self.goal.figure), Unit::Plain),
+            false => (self.goal.figure.clone(), self.unit()),
+        }
     }
 
     fn shares(&self, budget: u32) -> Result<Shares, TuneError> {
@@ -291,6 +308,10 @@ impl Search<'_> {
         let mut failed = None;
         runner.all(&runs, self.jobs, self.stop, &mut |record: Record| {
             (self.ran)();
+            let unit = record.units.get(&self.goal.figure).and_then(|name| Unit::by_name(name));
+            if let Some(unit) = unit {
+                self.unit.get_or_init(|| unit);
+            }
             match (record.figures.get(&self.goal.figure), record.failed) {
                 (Some(value), None) => {
                     let key = (record.point % conditions, record.seed);
@@ -353,24 +374,25 @@ fn report(
     report.fact("budget", format!("{spent} of {budget} runs"));
     let (mut before, mut after) = both(written, tuned);
     let seeds = before.len() / search.conditions.len();
-    let mut what = goal.figure.clone();
+    let (value, unit) = search.value();
+    let mut what = value.clone();
     if search.is_relative() {
         let means = search.means(written)?;
         (before, after) = both(&parts(written, &means), &parts(tuned, &means));
         let conditions = search.conditions.len();
-        what = format!("{what}, as a part of as written, under {conditions} conditions");
+        what = format!("{what}, under {conditions} conditions");
     }
     // A run without the figure is no better one: its flows did not finish, or it broke a check.
     let without = written.keys().filter(|key| !tuned.contains_key(key)).count();
     let difference = student::paired(&before, &after);
     let (old, new) = (stats::mean(&before), stats::mean(&after));
-    report.figure("tune.written", old, Unit::Plain);
-    report.figure("tune.best", new, Unit::Plain);
+    report.figure("tune.written", old, unit);
+    report.figure("tune.best", new, unit);
     report.figure("tune.change", (new - old) / old.abs(), Unit::Share);
     report.figure("tune.p", difference.p, Unit::Plain);
     report.figure("tune.runs", f64::from(spent), Unit::Count);
     let is_better = goal.cost(new) < goal.cost(old) && difference.p < 0.05 && without == 0;
-    let mut found = format!("{what}: {}", compared(&before, &after, seeds));
+    let mut found = format!("{what}: {}", compared((&before, &after), unit, seeds));
     if without > 0 {
         found += &format!("; {without} runs of the tuned setting have no {}", goal.figure);
     }
@@ -389,14 +411,14 @@ fn report(
         title: "The search".to_owned(),
         caption: format!("{what} of each setting, in the order in which they were tried."),
         x: Axis::new("setting", Unit::Count),
-        y: Axis::new(&goal.figure, Unit::Plain),
+        y: Axis::new(&value, unit),
         layers: vec![Layer::Measured { name: "settings".to_owned(), points }],
     });
     Ok(report)
 }
 
 /// The last comparison in words.
-fn compared(before: &[f64], after: &[f64], seeds: usize) -> String {
+fn compared((before, after): (&[f64], &[f64]), unit: Unit, seeds: usize) -> String {
     if before.is_empty() {
         return "no pair of runs to compare".to_owned();
     }
@@ -408,8 +430,8 @@ fn compared(before: &[f64], after: &[f64], seeds: usize) -> String {
     };
     format!(
         "{} as written, {} tuned: {} +- {}, {p}, over {seeds} seeds that the search did not see",
-        digits(old, 4),
-        digits(new, 4),
+        unit.show_mean(old),
+        unit.show_mean(new),
         Unit::Share.show((new - old) / old.abs()),
         Unit::Share.show(difference.half_width / old.abs()),
     )
@@ -436,7 +458,7 @@ fn both(a: &Measured, b: &Measured) -> (Vec<f64>, Vec<f64>) {
 fn conditions(search: &Search<'_>, written: &Measured, tuned: &Measured) -> Table {
     let lists = search.lists.iter();
     let mut columns: Vec<Column> = lists.map(|axis| Column::words(&axis.key)).collect();
-    columns.extend(["as written", "tuned"].map(|name| Column::numbers(name, Unit::Plain)));
+    columns.extend(["as written", "tuned"].map(|name| Column::numbers(name, search.unit())));
     columns.push(Column::numbers("change", Unit::Share));
     columns.push(Column::numbers("p", Unit::Plain));
     let rows = search.conditions.iter().enumerate().map(|(number, condition)| {
@@ -461,7 +483,8 @@ fn settings(search: &Search<'_>, tried: &[Tried]) -> Table {
     let goal = search.goal;
     let mut columns = vec![Column::numbers("round", Unit::Count)];
     columns.extend(search.keys.iter().map(|axis| Column::words(&axis.key)));
-    columns.push(Column::numbers("mean", Unit::Plain));
+    let (value, unit) = search.value();
+    columns.push(Column::numbers(&format!("mean of {value}"), unit));
     let mut ranked: Vec<&Tried> = tried.iter().collect();
     ranked.sort_by(|a, b| {
         let cost =
@@ -490,8 +513,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compared_has_no_probability() {
-        assert_eq!(compared(&[], &[], 0), "no pair of runs to compare");
-        assert!(compared(&[3.0, 3.0], &[2.0, 2.0], 2).contains("no p (too few runs"));
-        assert!(compared(&[3.0; 5], &[2.0; 5], 5).contains(", p 0, over 5 seeds"));
+        assert_eq!(compared((&[], &[]), Unit::Plain, 0), "no pair of runs to compare");
+        assert!(
+            compared((&[3.0, 3.0], &[2.0, 2.0]), Unit::Plain, 2).contains("no p (too few runs")
+        );
+        assert!(compared((&[3.0; 5], &[2.0; 5]), Unit::Plain, 5).contains(", p 0, over 5 seeds"));
+        let in_time = compared((&[3e-6; 5], &[2e-6; 5]), Unit::Seconds, 5);
+        assert!(in_time.starts_with("3 us as written, 2 us tuned"), "{in_time}");
     }
 }
