@@ -108,47 +108,84 @@ pub(super) fn of_file(path: &Path) -> Option<String> {
 /// fractions. A number may be refused for another reason, so one that is taken decides.
 fn find_whole_keys(study: &mut Study, loader: &Loader) {
     let (scenario, files) = (&study.scenario, &study.files);
-    let is_taken = |path: &[Sp<String>], value: Node| {
-        let change = [(path.to_vec(), value)];
-        crate::lab::scenario::read_changed(scenario, loader, files.clone(), &change).is_ok()
+    let is_read = |changes: &[Change]| {
+        crate::lab::scenario::read_changed(scenario, loader, files.clone(), changes).is_ok()
     };
-    for axis in &mut study.axes {
+    let firsts = firsts(&study.axes);
+    for (place, axis) in study.axes.iter_mut().enumerate() {
         let Values::Range(range) = &mut axis.values else { continue };
         if units::is_unit(&range.unit) {
             continue;
         }
         let [whole, fractions] = range.probes();
-        let takes = |nodes: Vec<Node>| nodes.into_iter().any(|node| is_taken(&axis.path, node));
+        // Another key that varies may be what makes this one legal.
+        let is_taken = |node: Node| {
+            is_read(&[(axis.path.clone(), node.clone())]) || is_read(&among(&firsts, place, node))
+        };
+        let takes = |nodes: Vec<Node>| nodes.into_iter().any(is_taken);
         range.is_whole = !takes(fractions) && takes(whole);
     }
     study.points = all(&study.axes, study.sample, study.seed);
 }
 
+/// A key of a scenario, and the value that it gets.
+type Change = (Vec<Sp<String>>, Node);
+
+/// The first value of each key.
+fn firsts(axes: &[Axis]) -> Vec<Change> {
+    let first = |axis: &Axis| match &axis.values {
+        Values::List(nodes) => nodes[0].clone(),
+        Values::Range(range) => range.node(0.0),
+    };
+    axes.iter().map(|axis| (axis.path.clone(), first(axis))).collect()
+}
+
+/// A value of one key among the first ones of the others.
+fn among(firsts: &[Change], place: usize, value: Node) -> Vec<Change> {
+    let mut changes = firsts.to_vec();
+    changes[place].1 = value;
+    changes
+}
+
 /// The text of every file that a run of the study reads, once: of the study, of the scenario as written, and of the scenario with each
-/// listed value that may name a file.
+/// listed value that may name a file, by itself and, where it needs another key, among the first values of the others.
 fn texts(study: &Study, loader: &Loader) -> Result<Vec<(PathBuf, String)>, Rejected> {
     let mut known = BTreeSet::new();
     let mut texts = Vec::new();
-    let mut read = |change: &[(Vec<Sp<String>>, Node)]| -> Result<(), Rejected> {
-        let files = study.files.clone();
-        let (scenario, files) =
-            crate::lab::scenario::read_changed(&study.scenario, loader, files, change)?;
-        let programs = build::program_files(&scenario);
-        for file in files.iter().chain(programs.iter().flat_map(Files::iter)) {
+    let mut take = |files: &Files| {
+        for file in files.iter() {
             if known.insert(file.path.clone()) {
                 texts.push((file.path.clone(), file.text.clone()));
             }
         }
-        Ok(())
+    };
+    let mut read = |changes: &[Change]| -> Result<(), Rejected> {
+        let files = study.files.clone();
+        let read = crate::lab::scenario::read_changed(&study.scenario, loader, files, changes);
+        match read {
+            Ok((scenario, files)) => {
+                take(&files);
+                build::program_files(&scenario).iter().for_each(&mut take);
+                Ok(())
+            }
+            // What was read until then has a part in what is wrong.
+            Err(rejected) => {
+                take(&rejected.files);
+                Err(rejected)
+            }
+        }
     };
     read(&[])?;
-    for axis in &study.axes {
+    let firsts = firsts(&study.axes);
+    for (place, axis) in study.axes.iter().enumerate() {
         let Values::List(values) = &axis.values else { continue };
         let is_number =
             |value: &&Node| value.text().is_some_and(|text| quantity(text.text).is_some());
         for value in values.iter().filter(|value| !is_number(value)) {
-            // A point that cannot be read fails by itself.
-            let _ = read(&[(axis.path.clone(), value.clone())]);
+            if read(&[(axis.path.clone(), value.clone())]).is_err() {
+                // A point that cannot be read fails by itself.
+                let _ = read(&among(&firsts, place, value.clone()));
+            }
         }
     }
     Ok(texts)
