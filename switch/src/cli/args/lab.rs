@@ -51,7 +51,7 @@ pub struct LabArgs {
     pub seconds: Option<u64>,
     /// Run it in virtual time first; marking probability, queue and throughput of both must agree within so many percent
     /// [default: 15].
-    #[arg(long, value_name = "PERCENT", requires = "live", num_args = 0..=1, default_missing_value = "15")]
+    #[arg(long, value_name = "PERCENT", requires = "live", num_args = 0..=1, default_missing_value = "15", value_parser = percent)]
     pub compare: Option<f64>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
@@ -100,6 +100,9 @@ pub struct SweepArgs {
     /// So many runs at a time [default: the processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// Run those again that failed, as after a shortage of memory.
+    #[arg(long, conflicts_with_all = ["slurm", "kubernetes", "only"])]
+    pub retry_failed: bool,
     /// One run alone, and its report: point and seed.
     #[arg(long, value_name = "POINT:SEED", value_parser = only)]
     pub only: Option<(usize, u64)>,
@@ -163,6 +166,12 @@ pub struct TuneArgs {
     /// No progress line.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A difference in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    value.ok_or_else(|| "expected a number of percent from 0 on".to_owned())
 }
 
 /// `3/16`.

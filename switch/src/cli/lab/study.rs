@@ -1,5 +1,6 @@
 //! `lab sweep`, `lab merge`, `lab tune`: studies.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -46,6 +47,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
         study: &args.study,
         output: &folder,
         engine: engine.name(),
+        jobs: args.jobs,
         parts,
     };
     if let (Some(parts), Some(image), Some(claim)) = (args.kubernetes, &args.image, &args.claim) {
@@ -54,6 +56,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     }
     if let Some(parts) = args.slurm {
         let program = std::env::current_exe()?;
+        records::check(&folder, &Head::of(&study))?;
         let (tasks, merge) = array(parts).submit(&program)?;
         say(&format!(
             "job {tasks}: {parts} tasks; job {merge} merges them into {} after the last",
@@ -83,6 +86,21 @@ fn check_figures(runner: &Runner<'_>) -> Result<(), Failure> {
     Err(format!("{}: nothing was run", shown(&study.path)).into())
 }
 
+/// The runs that are done, in this part or in one of another division, and whether each has figures.
+fn known(
+    args: &SweepArgs,
+    file: &Part,
+    folder: &Path,
+    part: (u32, u32),
+) -> Result<BTreeMap<(usize, u64), bool>, Failure> {
+    let mut known = BTreeMap::new();
+    for record in file.done.iter().chain(&records::of_other_divisions(folder, part)?) {
+        *known.entry((record.point, record.seed)).or_default() |= record.failed.is_none();
+    }
+    known.retain(|_, is_measured| *is_measured || !args.retry_failed);
+    Ok(known)
+}
+
 /// The runs of a part that are not done, and the report if the part is the whole study.
 fn runs(
     args: &SweepArgs,
@@ -94,12 +112,15 @@ fn runs(
     let study = runner.study;
     let part = args.shard.unwrap_or((1, 1));
     let head = Head::of(study);
-    if args.shard.is_none() {
-        records::check(folder, &head)?;
-    }
+    records::check(folder, &head)?;
     let mut file = Part::open(folder, &head, part)?;
-    let known: std::collections::BTreeSet<(usize, u64)> =
-        file.done.iter().map(|record| (record.point, record.seed)).collect();
+    if !file.build.is_empty() && file.build != head.build {
+        say(&format!(
+            "warning: the part was begun by {}, and this is {}: results of two builds may not belong together",
+            file.build, head.build
+        ));
+    }
+    let known = known(args, &file, folder, part)?;
     let all = study.runs();
     let mine = all
         .iter()
@@ -109,12 +130,12 @@ fn runs(
     let mine: Vec<(usize, u64)> = mine.collect();
     let left: Vec<(usize, &Point, u64)> = mine
         .iter()
-        .filter(|run| !known.contains(run))
+        .filter(|run| !known.contains_key(run))
         .map(|(point, seed)| (*point, &study.points[*point], *seed))
         .collect();
     let (count, before) = (mine.len(), mine.len() - left.len());
     let mut done = before;
-    let mut failed = file.done.iter().filter(|record| record.failed.is_some()).count();
+    let mut failed = mine.iter().filter(|run| known.get(run) == Some(&false)).count();
     if done > 0 && !args.quiet {
         say(&format!("{done} of {count} runs were done before"));
     }
@@ -223,11 +244,15 @@ pub(super) fn tune(args: &TuneArgs) -> Result<Status, Failure> {
         *done += 1;
         progress.runs((0, *done, args.budget as usize));
     };
+    if let Some(folder) = &args.output {
+        output::prepare(folder)?;
+    }
     let report = search::tune(&runner, args.budget, jobs(args.jobs), &stop, &ran);
     sync::lock(&shown_runs).0.clear();
     let report = report?;
+    let status = printed(&report, args.json)?;
     if let Some(folder) = &args.output {
         output::replace(folder, &report, &[])?;
     }
-    printed(&report, args.json)
+    Ok(status)
 }

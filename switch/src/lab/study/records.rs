@@ -4,6 +4,7 @@
 //! ignored, and its run is repeated. Numbers are read back from the file even in the run that wrote them, so the
 //! reports of a study that was killed, of one in parts and of one in a single run are the same bytes.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -29,6 +30,9 @@ pub struct Head {
     pub about: String,
     /// Of its files.
     pub fingerprint: String,
+    /// The build that began it, with its commit where that is known.
+    #[serde(default)]
+    pub build: String,
     /// Its path on the command line.
     pub path: String,
     /// Keys that vary.
@@ -184,6 +188,7 @@ impl Head {
             study: study.name.clone(),
             about: study.about.clone(),
             fingerprint: study.fingerprint.clone(),
+            build: env!("WIREYARD_VERSION").to_owned(),
             path: shown(&study.path).into_owned(),
             keys: study.axes.iter().map(|axis| axis.key.clone()).collect(),
             points: study.points.iter().map(|point| point.labels.clone()).collect(),
@@ -205,6 +210,8 @@ pub struct Part {
     bytes: u64,
     /// Earlier results.
     pub done: Vec<Record>,
+    /// The build that began it.
+    pub build: String,
 }
 
 /// The name of a part's file.
@@ -233,12 +240,19 @@ impl Part {
         let text = whole_lines(&path, bytes)?;
         let end = text.len() as u64;
         file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
-        let mut part = Part { file, path: path.clone(), bytes: end, done: Vec::new() };
+        let mut part = Part {
+            file,
+            path: path.clone(),
+            bytes: end,
+            done: Vec::new(),
+            build: head.build.clone(),
+        };
         if text.is_empty() {
             part.line(head)?;
             return Ok(part);
         }
         let (known, done) = parse(&path, &text)?;
+        part.build.clone_from(&known.build);
         of_study(&path, known, head)?;
         part.done = done;
         Ok(part)
@@ -255,12 +269,18 @@ impl Part {
     fn line(&mut self, value: &impl Serialize) -> Result<(), RecordsError> {
         let failed = of_file(&self.path);
         let text = serde_json::to_string(value).map_err(|error| failed(error.into()))? + "\n";
-        self.bytes += text.len() as u64;
-        if self.bytes > PART_BYTES_MAX {
+        let end = self.bytes + text.len() as u64;
+        if end > PART_BYTES_MAX {
             return Err(RecordsError::Full(self.path.clone()));
         }
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
-        Ok(written.map_err(failed)?)
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            // A part of a line, as a full disk leaves it, would be in front of the next one.
+            let cut = self.file.set_len(self.bytes);
+            let _ = cut.and_then(|()| self.file.seek(SeekFrom::Start(self.bytes)));
+            return Err(failed(error).into());
+        }
+        self.bytes = end;
+        Ok(())
     }
 }
 
@@ -355,6 +375,48 @@ pub fn check(folder: &Path, head: &Head) -> Result<(), RecordsError> {
     Ok(())
 }
 
+/// A part's study and runs; `None` of one in which nothing is written yet.
+fn read_part(path: &Path) -> Result<Option<(Head, Vec<Record>)>, RecordsError> {
+    let bytes = read_bytes(path, PART_BYTES_MAX);
+    let bytes = bytes.map_err(|error| of_file(path)(io::Error::other(error)))?;
+    let text = whole_lines(path, bytes)?;
+    if text.is_empty() { Ok(None) } else { parse(path, &text).map(Some) }
+}
+
+/// The runs in a folder's parts of other divisions: those of the same one have other runs than this part.
+///
+/// # Errors
+/// A part that cannot be read.
+pub fn of_other_divisions(
+    folder: &Path,
+    (_, parts): (u32, u32),
+) -> Result<Vec<Record>, RecordsError> {
+    let same = format!("-of-{parts}.jsonl");
+    let mut found = Vec::new();
+    for path in parts_in(folder).map_err(of_file(folder))? {
+        if !path.to_string_lossy().ends_with(&same) {
+            found.extend(read_part(&path)?.map(|(_, records)| records).unwrap_or_default());
+        }
+    }
+    Ok(found)
+}
+
+/// Adds a run to those that are known; of one that was tried again, the result with figures counts. Returns whether it
+/// has two that differ.
+fn is_contrary(runs: &mut BTreeMap<(usize, u64), Record>, record: Record) -> bool {
+    match runs.entry((record.point, record.seed)) {
+        Entry::Vacant(free) => {
+            free.insert(record);
+            false
+        }
+        Entry::Occupied(mut known) if known.get().failed.is_some() => {
+            known.insert(record);
+            false
+        }
+        Entry::Occupied(known) => record.failed.is_none() && *known.get() != record,
+    }
+}
+
 /// Reads all parts in folders.
 ///
 /// # Errors
@@ -367,13 +429,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
     paths.sort();
     let mut results: Option<(PathBuf, Results)> = None;
     for path in paths {
-        let bytes = read_bytes(&path, PART_BYTES_MAX);
-        let bytes = bytes.map_err(|error| of_file(&path)(io::Error::other(error)))?;
-        let text = whole_lines(&path, bytes)?;
-        if text.is_empty() {
-            continue;
-        }
-        let (head, records) = parse(&path, &text)?;
+        let Some((head, records)) = read_part(&path)? else { continue };
         let (first, all) = results.get_or_insert_with(|| {
             (path.clone(), Results { head: head.clone(), runs: BTreeMap::new() })
         });
@@ -382,11 +438,8 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
             return Err(RecordsError::Different { paths: [first.clone(), path], heads });
         }
         for record in records {
-            let key = (record.point, record.seed);
-            if let Some(known) =
-                all.runs.insert(key, record.clone()).filter(|known| *known != record)
-            {
-                let (point, seed) = (known.point + 1, known.seed);
+            let (point, seed) = (record.point + 1, record.seed);
+            if is_contrary(&mut all.runs, record) {
                 return Err(RecordsError::TwoResults { path, point, seed });
             }
         }
@@ -428,5 +481,25 @@ mod tests {
         for wrong in [run(1, 1), run(0, 2)] {
             assert!(read(wrong).unwrap_err().to_string().starts_with("part:2: "));
         }
+    }
+
+    #[test]
+    fn a_run_that_was_tried_again_has_its_figures() {
+        let run = |failed: Option<&str>, value: f64| Record {
+            point: 0,
+            seed: 1,
+            failed: failed.map(str::to_owned),
+            passed: failed.is_none(),
+            figures: BTreeMap::from([("f".to_owned(), value)]),
+            units: BTreeMap::new(),
+        };
+        let (bad, good) = (run(Some("no memory"), 0.0), run(None, 1.0));
+        for order in [[&bad, &bad, &good], [&bad, &good, &bad], [&good, &bad, &good]] {
+            let mut runs = BTreeMap::new();
+            assert!(order.iter().all(|one| !is_contrary(&mut runs, (*one).clone())));
+            assert_eq!(runs[&(0, 1)], good);
+        }
+        let mut runs = BTreeMap::from([((0, 1), good)]);
+        assert!(is_contrary(&mut runs, run(None, 2.0)), "figures that differ");
     }
 }

@@ -20,6 +20,9 @@ use crate::library::LIBRARIES;
 use crate::program::EngineKind;
 use crate::sync;
 
+/// Points at each end of a study that are built for the names of their figures, until one can be.
+const TRIED_MAX: usize = 8;
+
 /// The inputs of a run.
 #[derive(Clone, Debug)]
 pub struct Runner<'s> {
@@ -32,13 +35,14 @@ pub struct Runner<'s> {
 }
 
 impl Runner<'_> {
-    /// The number of the first figure of the study that neither its first nor its last point has, with the nearest
-    /// existing name.
+    /// The number of the first figure of the study that neither its first nor its last point that can be built has, with
+    /// the nearest existing name.
     pub fn unknown_figure(&self) -> Option<(usize, Option<String>)> {
-        let ends = [self.study.points.first()?, self.study.points.last()?];
-        // A point that cannot be built fails by itself.
-        let known = ends.map(|point| self.known_figures(point));
-        let known: Vec<String> = known.into_iter().collect::<Option<Vec<_>>>()?.concat();
+        let points = &self.study.points;
+        // A point that cannot be built fails by itself: the nearest that can stands for it.
+        let first = points.iter().take(TRIED_MAX).find_map(|point| self.known_figures(point));
+        let last = points.iter().rev().take(TRIED_MAX).find_map(|point| self.known_figures(point));
+        let known = [first, last].into_iter().flatten().reduce(|a, b| [a, b].concat())?;
         let asked = &self.study.figures;
         let unknown = asked.iter().position(|name| !known.contains(name))?;
         let near = suggest(&asked[unknown], known.iter().map(String::as_str));
@@ -47,7 +51,9 @@ impl Runner<'_> {
 
     fn known_figures(&self, point: &Point) -> Option<Vec<String>> {
         let scenario = Arc::new(self.scenario(point).ok()?);
-        let options = Options { engine: self.engine, workers: 1, ..Options::default() };
+        // With the seed of its first run: the names of flows that are drawn are those of a seed.
+        let seed = self.study.seeds.first().copied();
+        let options = Options { engine: self.engine, seed, workers: 1, captures: false };
         sweep::figure_names(&scenario, options, &self.about).ok()
     }
 
@@ -133,11 +139,13 @@ impl Runner<'_> {
                 let Some(record) = self.one((*number, point), *seed, stop) else { break };
                 let changed = self.study.changed();
                 let mut taking = locked();
+                // Behind an error nothing is taken: what stores the runs may have stopped in the middle of one.
+                if taking.1.is_some() {
+                    break;
+                }
                 let taken = changed.map_or_else(|| (taking.0)(record), |why| Err(why.into()));
                 if let Err(error) = taken {
-                    taking.1.get_or_insert(error);
-                }
-                if taking.1.is_some() {
+                    taking.1 = Some(error);
                     break;
                 }
             }
@@ -148,5 +156,46 @@ impl Runner<'_> {
             }
         });
         take.into_inner().unwrap_or_else(PoisonError::into_inner).1.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lab::study::read;
+
+    #[derive(Debug)]
+    struct Full;
+
+    impl From<Changed> for Full {
+        fn from(_: Changed) -> Full {
+            Full
+        }
+    }
+
+    /// Runs that fail at once, as their scenario is not on the disk, end while the first is being stored.
+    #[test]
+    fn nothing_is_taken_behind_an_error() {
+        let study = "study: s\nscenario: none.yaml\nvary: { link.delay: [1 us, 2 us, 3 us, 4 us] }\nfigures: f\n";
+        let scenario = "lab: n\nduration: 1 ms\nlink: { rate: 25 Gbit/s, delay: 1 us }\n\
+                        topology: { incast: { senders: 2 } }\nflows: { from: senders, to: sink, size: 10 KB }\n";
+        let files = [("/nowhere/s.yaml", study), ("/nowhere/none.yaml", scenario)];
+        let loader = Loader::in_memory(files, LIBRARIES);
+        let study = read::read(Path::new("/nowhere/s.yaml"), &loader).unwrap();
+        let about = About { version: String::new(), engine: String::new() };
+        let runner = Runner { study: &study, engine: EngineKind::Interpreter, about };
+        let runs: Vec<(usize, &Point, u64)> =
+            study.points.iter().enumerate().map(|(number, point)| (number, point, 1)).collect();
+        let mut taken = 0;
+        let ended = runner.all(&runs, 2, &AtomicBool::new(false), &mut |_| {
+            taken += 1;
+            std::thread::sleep(Duration::from_millis(100));
+            Err(Full)
+        });
+        assert!(ended.is_err());
+        assert_eq!(taken, 1);
     }
 }

@@ -439,6 +439,7 @@ mod tests {
             study: "s".to_owned(),
             about: String::new(),
             fingerprint: String::new(),
+            build: String::new(),
             path: "s.yaml".to_owned(),
             keys: keys.iter().map(|(key, _)| (*key).to_owned()).collect(),
             points,
