@@ -46,6 +46,8 @@ pub fn report(results: &Results) -> (Report, String) {
 /// Values of the figures by point.
 struct Measured<'r> {
     results: &'r Results,
+    /// Keys without the parts in front that are not needed to tell them apart.
+    keys: Vec<&'r str>,
     goal: Option<Goal>,
     pareto: Vec<Goal>,
 }
@@ -54,12 +56,12 @@ impl Measured<'_> {
     fn new(results: &Results) -> Measured<'_> {
         let goal = results.head.goal.as_deref().and_then(Goal::parse);
         let pareto = results.head.pareto.iter().filter_map(|text| Goal::parse(text)).collect();
-        Measured { results, goal, pareto }
+        Measured { results, keys: short_keys(&results.head.keys), goal, pareto }
     }
 
     fn name(&self, point: usize) -> String {
-        let pairs = self.results.head.keys.iter().zip(&self.results.head.points[point]);
-        pairs.map(|(key, value)| format!("{} {value}", last(key))).collect::<Vec<_>>().join(", ")
+        let pairs = self.keys.iter().zip(&self.results.head.points[point]);
+        pairs.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
     }
 
     /// A figure of a point, by seed, if it was measured.
@@ -73,8 +75,21 @@ impl Measured<'_> {
         self.results.unit(figure)
     }
 
+    /// The number of runs of a point that did not fail.
+    fn runs(&self, point: usize) -> usize {
+        let runs = self.results.runs.range((point, 0)..=(point, u64::MAX));
+        runs.filter(|(_, run)| run.failed.is_none()).count()
+    }
+
+    /// The values of a figure at a point. None if one of its runs has not measured it: a mean would be of those in which
+    /// it went well.
+    fn whole(&self, point: usize, figure: &str) -> Vec<f64> {
+        let values = self.values(point, figure);
+        if values.len() < self.runs(point) { Vec::new() } else { values.into_values().collect() }
+    }
+
     fn mean(&self, point: usize, figure: &str) -> f64 {
-        stats::mean(&self.values(point, figure).into_values().collect::<Vec<_>>())
+        stats::mean(&self.whole(point, figure))
     }
 
     /// Points at which a goal was measured in every run, best first.
@@ -92,10 +107,30 @@ impl Measured<'_> {
     }
 }
 
-/// The last part of a key.
-fn last(key: &str) -> &str {
-    key.rsplit('.').next().unwrap_or(key)
+/// The last parts of each key, as few as no other key ends with.
+fn short_keys(keys: &[String]) -> Vec<&str> {
+    let short = |(place, key): (usize, &String)| {
+        let dots = key.rmatch_indices('.').map(|(at, _)| at + 1);
+        let of_others = |end: &str| {
+            let others = keys.iter().enumerate().filter(|(other, _)| *other != place);
+            others.filter_map(|(_, key)| key.strip_suffix(end)).any(ends_a_part)
+        };
+        let from = dots.chain([0]).find(|from| !of_others(&key[*from..]));
+        &keys[place][from.unwrap_or(0)..]
+    };
+    keys.iter().enumerate().map(short).collect()
 }
+
+/// True of what is in front of the last parts of a key.
+fn ends_a_part(front: &str) -> bool {
+    front.is_empty() || front.ends_with('.')
+}
+
+/// What the table of the best settings says of itself, with one seed and with several.
+const UNTESTED: &str = "Best first, and the next two. One seed: whether they differ by more than chance is not tested.";
+const TESTED: &str = "Best first: those that do not differ significantly from the best (p from 5 % on, or the same in every run), and the next two in \
+     any case. The difference to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a difference \
+     where there is none. It is not corrected for having chosen the best of many: run it again with other seeds to be sure.";
 
 /// The best setting, and those that do not differ significantly from it.
 fn best(report: &mut Report, study: &Measured<'_>) {
@@ -104,11 +139,11 @@ fn best(report: &mut Report, study: &Measured<'_>) {
     let Some(&(winner, mean)) = ranked.first() else { return };
     let of = |point: usize| study.values(point, &goal.figure).into_values().collect::<Vec<_>>();
     let (first, unit) = (of(winner), study.unit(&goal.figure));
+    let is_one_seed = first.len() < 2;
+    let note = if is_one_seed { UNTESTED } else { TESTED };
     let mut table = Table::new(
         format!("Best settings: {}", goal.text()),
-        "Best first: those that do not differ significantly from the best (p from 5 % on, or no p), and the next two in any case. The difference \
-         to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a difference where there is \
-         none. It is not corrected for having chosen the best of many: run it again with other seeds to be sure.",
+        note,
         vec![
             Column::words("setting"),
             Column::numbers("mean", unit),
@@ -121,11 +156,16 @@ fn best(report: &mut Report, study: &Measured<'_>) {
     let mut left = 0;
     for (place, &(point, value)) in ranked.iter().enumerate() {
         let values = of(point);
-        let is_one = values.len() < 2 || point == winner;
+        let is_one = is_one_seed || point == winner;
         let difference = student::paired(&first, &values);
         let sign = if goal.direction == Direction::Min { 1.0 } else { -1.0 };
         let nan = f64::NAN;
-        if place > NEXT_SHOWN && difference.p < 0.05 {
+        // A few differences that are all the same have no p: a setting is as good without any only.
+        let differs = match difference.p.is_nan() {
+            true => is_one_seed || difference.mean != 0.0,
+            false => difference.p < 0.05,
+        };
+        if place > NEXT_SHOWN && differs {
             continue;
         }
         if table.rows.len() >= GOOD_SHOWN {
@@ -203,7 +243,7 @@ fn sensitivity(report: &mut Report, study: &Measured<'_>) {
 fn points_table(report: &mut Report, study: &Measured<'_>) {
     let head = &study.results.head;
     let mut columns = vec![Column::numbers("point", Unit::Count)];
-    columns.extend(head.keys.iter().map(|key| Column::words(last(key))));
+    columns.extend(study.keys.iter().map(|key| Column::words(key)));
     columns.push(Column::numbers("runs", Unit::Count));
     for figure in &head.figures {
         let unit = study.unit(figure);
@@ -212,17 +252,22 @@ fn points_table(report: &mut Report, study: &Measured<'_>) {
     }
     let mut table =
         Table::new("Points", "Means over the seeds, with their 95 % intervals.", columns);
+    let mut is_left_out = false;
     for (point, labels) in head.points.iter().enumerate() {
         let mut row: Vec<Cell> = vec![(point as u64 + 1).into()];
         row.extend(labels.iter().map(|label| Cell::from(label.clone())));
-        let runs = study.results.runs.range((point, 0)..=(point, u64::MAX));
-        row.push((runs.filter(|(_, run)| run.failed.is_none()).count() as u64).into());
+        row.push((study.runs(point) as u64).into());
         for figure in &head.figures {
-            let values: Vec<f64> = study.values(point, figure).into_values().collect();
+            let values = study.whole(point, figure);
+            is_left_out |= values.is_empty() && study.runs(point) > 0;
             row.push(stats::mean(&values).into());
             row.push(student::half_width(&values).into());
         }
         table.rows.push(row);
+    }
+    if is_left_out {
+        table.note +=
+            " Empty where one of the runs has no such figure, as of flows that did not finish.";
     }
     report.tables.push(table);
 }
@@ -322,14 +367,12 @@ fn heat_maps(report: &mut Report, study: &Measured<'_>) {
     let rest = if head.keys.len() > 2 { ", in the mean over all others" } else { "" };
     for figure in &head.figures {
         let cell = |row: &&str, column: &&str| {
+            // Points of which no run is there yet, or each failed, are not in the mean.
             let here = (0..head.points.len()).filter(|point| {
-                head.points[*point][x] == **column && head.points[*point][y] == **row
+                let values = &head.points[*point];
+                values[x] == **column && values[y] == **row && study.runs(*point) > 0
             });
-            let means: Vec<f64> = here
-                .map(|point| study.mean(point, figure))
-                .filter(|mean| mean.is_finite())
-                .collect();
-            stats::mean(&means)
+            stats::mean(&here.map(|point| study.mean(point, figure)).collect::<Vec<_>>())
         };
         let cells = down
             .iter()
@@ -340,21 +383,20 @@ fn heat_maps(report: &mut Report, study: &Measured<'_>) {
             title: figure.clone(),
             caption: format!(
                 "Mean of {figure} over {} and {}{rest}; the darker, the larger.",
-                last(&head.keys[x]),
-                last(&head.keys[y])
+                study.keys[x], study.keys[y]
             ),
-            x: (
-                last(&head.keys[x]).to_owned(),
-                across.iter().map(|text| (*text).to_owned()).collect(),
-            ),
-            y: (
-                last(&head.keys[y]).to_owned(),
-                down.iter().map(|text| (*text).to_owned()).collect(),
-            ),
+            x: (study.keys[x].to_owned(), across.iter().map(|text| (*text).to_owned()).collect()),
+            y: (study.keys[y].to_owned(), down.iter().map(|text| (*text).to_owned()).collect()),
             unit: study.unit(figure),
             cells,
         });
     }
+}
+
+/// A path as a word of a shell.
+fn word(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { super::cluster::quoted(path) }
 }
 
 fn failures(report: &mut Report, results: &Results, failed: &[&Record]) {
@@ -371,7 +413,7 @@ fn failures(report: &mut Report, results: &Results, failed: &[&Record]) {
         let why = run.failed.as_deref().unwrap_or_default();
         let command = format!(
             "wireyard lab sweep {} --only {}:{}",
-            results.head.path,
+            word(&results.head.path),
             run.point + 1,
             run.seed
         );
@@ -470,6 +512,8 @@ mod tests {
             (table.rows.len(), table.note.contains("10 more do not differ"))
         };
         assert_eq!(best(|_, seed| seed as f64), (30, true));
+        // Each worse by the same with every seed, one by nothing.
+        assert_eq!(best(|n, seed| (n as u64 / 2 * 10 + seed) as f64), (3, false));
         // Ten apart, with differences of at most 2.
         assert_eq!(best(|n, seed| (n as u64 * 10 + n as u64 * seed % 3) as f64), (3, false));
     }
@@ -490,5 +534,46 @@ mod tests {
         assert_eq!(unbeaten(&[(0.0, 5.0), (-0.0, 3.0)], |point| point), [(-0.0, 3.0)]);
         let steps = [(1.0, 3.0), (2.0, 2.0), (3.0, 1.0), (2.0, 2.0), (3.0, 2.0)];
         assert_eq!(unbeaten(&steps, |point| point).len(), 4);
+    }
+
+    #[test]
+    fn without_seeds_to_compare_nothing_is_called_as_good() {
+        let mut one = results(&[("a", 40)], |n, _| n as f64);
+        one.head.seeds.truncate(1);
+        one.runs.retain(|(_, seed), _| *seed == 1);
+        let mut two = results(&[("a", 40)], |n, seed| n as f64 + seed as f64);
+        two.head.seeds.truncate(2);
+        two.runs.retain(|(_, seed), _| *seed <= 2);
+        for (of, said) in [(one, "One seed"), (two, "Best first: those")] {
+            let (report, _) = report(&of);
+            let best = |table: &&Table| table.title.starts_with("Best settings");
+            let table = report.tables.iter().find(best).unwrap();
+            assert_eq!((table.rows.len(), table.note.starts_with("Best first")), (3, true));
+            assert!(table.note.contains(said), "{}", table.note);
+        }
+    }
+
+    #[test]
+    fn a_mean_is_of_all_runs_or_not_there() {
+        let mut some = results(&[("a", 2), ("b", 2)], |n, seed| (n as u64 + seed) as f64);
+        some.runs.get_mut(&(0, 3)).unwrap().figures.clear();
+        // A run that failed is none of those that are counted.
+        let failed = some.runs.get_mut(&(1, 3)).unwrap();
+        failed.figures.clear();
+        failed.failed = Some("no memory".to_owned());
+        let (report, _) = report(&some);
+        let points = report.tables.iter().find(|table| table.title == "Points").unwrap();
+        let is_empty = |row: usize| points.shown(row, 4) == "-";
+        assert!(is_empty(0) && !is_empty(1), "{:?}", points.rows);
+        assert!(points.note.contains("Empty where one of the runs"));
+        let map = &report.heat_maps[0].cells;
+        assert_eq!(map.iter().flatten().filter(|cell| cell.is_nan()).count(), 1, "{map:?}");
+    }
+
+    #[test]
+    fn keys_with_the_same_end_are_told_apart() {
+        let keys = ["flows.0.size", "flows.1.size", "link.delay", "size", "a.ink.delay"];
+        let keys = keys.map(str::to_owned);
+        assert_eq!(short_keys(&keys), ["0.size", "1.size", "link.delay", "size", "ink.delay"]);
     }
 }
