@@ -24,7 +24,7 @@ fn law(depth: f64, (kmin, kmax, pmax): (u64, u64, f64)) -> f64 {
     }
 }
 
-/// Table and picture of marks by depth; returns the number of buckets whose 99.9 % interval misses the curve.
+/// Table and picture of marks by depth; returns the number of buckets that miss the curve.
 fn by_depth(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) -> f64 {
     let Some(key) = bottleneck else { return f64::NAN };
     let Some(curve) = window.lab.sampler.curve(key) else { return f64::NAN };
