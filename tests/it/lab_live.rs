@@ -179,7 +179,9 @@ fn what_cannot_be_live_says_so_and_nothing_runs() {
     refused(&["programs/lab/live.yaml", "--live", "--seeds", "2"], "cannot be used with");
     refused(&["programs/lab/live.yaml", "--live", "--dilate", "0"], "0 is not in");
     refused(&["programs/lab/live.yaml", "--dilate", "3"], "--live");
-    refused(&["programs/lab/live.yaml", "--live", "--compare", "nothing"], "invalid value");
+    for percent in ["--compare=nothing", "--compare=nan", "--compare=-5"] {
+        refused(&["programs/lab/live.yaml", "--live", percent], "invalid value");
+    }
     let folder = tempfile::tempdir().expect("a folder");
     let many = "topology: { incast: { senders: 64 } }";
     let text = FAULTY.replace("topology: { incast: { senders: 2 } }", many);

@@ -9,6 +9,7 @@ use wireyard_tests::binary::{Ended, run, wireyard};
 
 mod clusters;
 mod honest;
+mod kept;
 
 const SCENARIO: &str = "
 lab: marks

@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wireyard_tests::binary::wireyard;
+use wireyard_tests::binary::{Ended, wireyard};
 use wireyard_tests::{has_tool, is_root, skip, workspace_root};
 
 use super::{SCENARIO, STUDY, figure, name, place, results, sweep};
@@ -18,7 +18,8 @@ log=\"$(dirname \"$0\")/log\"
 echo \"$*\" >> \"$log\"
 shift
 case \"$1\" in
-  --dependency=*) sh -c \"$5\" >/dev/null 2>&1 ;;
+  --dependency=*) [ -z \"$NO_MERGE\" ] || { echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }
+    sh -c \"$5\" >/dev/null 2>&1 ;;
   *) for task in 3 1 2; do SLURM_ARRAY_TASK_ID=$task sh \"$1\" >/dev/null 2>&1 || exit 1; done ;;
 esac
 echo \"$(wc -l < \"$log\");cluster\"
@@ -33,7 +34,7 @@ fn a_job_array_runs_the_parts_and_merges_them() {
     fs::write(&fake, SBATCH).expect("writes");
     fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("may run");
     let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
-    let slurm = |path: &str| {
+    let slurm = |path: &str, no_merge: &str| {
         let done = Command::new(wireyard())
             .args([
                 "lab",
@@ -45,17 +46,29 @@ fn a_job_array_runs_the_parts_and_merges_them() {
                 "3",
                 "--engine",
                 "interp",
+                "--jobs",
+                "2",
             ])
             .env("PATH", path)
+            .env("NO_MERGE", no_merge)
             .output()
             .expect("runs");
         (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
     };
-    let (status, said) = slurm("/nonexistent");
+    let (status, said) = slurm("/nonexistent", "");
     assert_eq!(status, Some(2));
     assert!(said.contains("there is no Slurm here"), "{said}");
     let path = std::env::var("PATH").unwrap_or_default();
-    let (status, said) = slurm(&format!("{}:{path}", bin.display()));
+    let path = format!("{}:{path}", bin.display());
+    // What was submitted is named, though the merge was not.
+    let (status, said) = slurm(&path, "yes");
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("QOSMax") && said.contains("job 1 with the parts was submitted"),
+        "{said}"
+    );
+    fs::remove_file(bin.join("log")).expect("a log");
+    let (status, said) = slurm(&path, "");
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("job 1: 3 tasks") && said.contains("job 2 merges"), "{said}");
     let log = fs::read_to_string(bin.join("log")).expect("a log");
@@ -65,6 +78,7 @@ fn a_job_array_runs_the_parts_and_merges_them() {
     assert!(
         script.contains("#SBATCH --array=1-3")
             && script.contains("#SBATCH --requeue")
+            && script.contains("#SBATCH --cpus-per-task=2")
             && script.contains("--engine interp"),
         "{script}"
     );
@@ -73,12 +87,19 @@ fn a_job_array_runs_the_parts_and_merges_them() {
     assert_eq!(results(&folder.path().join("whole")).2, results(&out).2);
 }
 
+/// The study beside its scenario, as the volume has them.
+fn in_volume(folder: &Path, out: &str, more: &[&str]) -> Ended {
+    let mut command = Command::new(wireyard());
+    command.args(["lab", "sweep", "study.yaml", "-o", out]).args(more).current_dir(folder);
+    Ended::of(&command.output().expect("runs"))
+}
+
 #[test]
 fn an_indexed_job_is_a_manifest() {
     let folder = place(STUDY);
     let more =
         ["--kubernetes", "4", "--image", "registry.example/wireyard:1", "--claim", "studies"];
-    let ended = sweep(folder.path(), "out", &more);
+    let ended = in_volume(folder.path(), "out", &more);
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     for line in [
         "apiVersion: batch/v1",
@@ -86,6 +107,7 @@ fn an_indexed_job_is_a_manifest() {
         "  completionMode: Indexed",
         "  completions: 4",
         "  backoffLimitPerIndex: 3",
+        "      - action: FailIndex",
         "      restartPolicy: Never",
         "          image: \"registry.example/wireyard:1\"",
         "            claimName: \"studies\"",
@@ -93,18 +115,25 @@ fn an_indexed_job_is_a_manifest() {
         assert!(ended.out.lines().any(|known| known == line), "{line}: {}", ended.out);
     }
     assert!(ended.out.contains("$((JOB_COMPLETION_INDEX + 1))/4"));
-    let chosen = sweep(folder.path(), "out", &[&more[..], &["--engine", "interp"]].concat());
-    assert!(chosen.out.contains(" --engine interp "), "{}", chosen.out);
+    let choice = ["--engine", "interp", "--jobs", "8"];
+    let chosen = in_volume(folder.path(), "out", &[&more[..], &choice].concat());
+    assert!(chosen.out.contains(" --engine interp --jobs 8 "), "{}", chosen.out);
+    assert!(chosen.out.contains("requests: { cpu: \"8\" }"), "{}", chosen.out);
+    // Only the volume is there, and stays.
+    for out in ["/tmp/out", "../out"] {
+        let lost = in_volume(folder.path(), out, &more);
+        assert_eq!(lost.status, Some(2), "{}", lost.out);
+        assert!(lost.err.contains("a container has only the volume"), "{}", lost.err);
+    }
+    assert_eq!(in_volume(folder.path(), "/study/out", &more).status, Some(0));
     // What is wrong in a study is found before its tasks.
     let wrong = place(&STUDY.replace("flows.cnps", "flows.cnsp"));
     let refused = sweep(wrong.path(), "out", &more);
     assert_eq!(refused.status, Some(2), "{}", refused.out);
     assert!(refused.err.contains("no figure `flows.cnsp`"), "{}", refused.err);
     // Nothing merges by itself: the manifest says how.
-    let (merge, out) =
-        ("# When all tasks are done, in the same volume: wireyard lab merge '", "/out'");
-    let first = ended.out.lines().next().unwrap_or_default();
-    assert!(first.starts_with(merge) && first.ends_with(out), "{first}");
+    let merge = "# When all tasks are done, in the same volume: wireyard lab merge 'out' -o 'out'";
+    assert_eq!(ended.out.lines().next(), Some(merge));
 }
 
 /// A script and a manifest are text: a path that is not UTF-8 would name another file there.
@@ -203,7 +232,7 @@ fn an_indexed_job_fits_the_schema_of_kubernetes() {
     }
     let folder = place(STUDY);
     let more = ["--kubernetes", "4", "--image", "wireyard", "--claim", "studies"];
-    let manifest = sweep(folder.path(), "out", &more).out;
+    let manifest = in_volume(folder.path(), "out", &more).out;
     let file = folder.path().join("job.yaml");
     let fits = |version: &str, text: &str| {
         fs::write(&file, text).expect("writes");

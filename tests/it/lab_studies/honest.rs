@@ -310,3 +310,70 @@ fn an_edit_during_a_study_ends_it() {
     assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("marks.yaml: it changed while the study ran"), "{said}");
 }
+
+/// A flow file that is read with the format that another key sets is a file of the study.
+#[test]
+fn a_study_whose_listed_file_changed_is_another_study() {
+    let folder = folder("flows.file: [f1.txt], flows.format: [hpcc], link.delay: [1 us, 2 us]");
+    let flows = "flows: { from: senders, to: sink, size: 20 KB, window: 2 }";
+    let base = BASE.replace(flows, "flows: { file: f.csv }");
+    fs::write(folder.path().join("marks.yaml"), base).expect("writes");
+    fs::write(folder.path().join("f.csv"), "from,to,bytes,start_us\nh1,sink,1000,0\n")
+        .expect("writes");
+    let write = |bytes: u32| {
+        let text = format!("1\n0 3 3 100 {bytes} 0\n");
+        fs::write(folder.path().join("f1.txt"), text).expect("writes");
+    };
+    write(20_000);
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    write(30_000);
+    let other = sweep(folder.path(), "out", &[]);
+    assert_eq!(other.status, Some(2), "{}{}", other.out, other.err);
+    assert!(other.err.contains("another study"), "{}", other.err);
+}
+
+#[test]
+fn a_range_of_a_key_that_another_one_makes_legal_has_whole_numbers() {
+    let folder =
+        folder("host.reordering: { from: 0, to: 10, steps: 5 }, host.retransmission: [selective]");
+    let base = BASE.replace(", parameters: { g: 0.004, additive_increase_bps: 40e6 }", "");
+    fs::write(folder.path().join("marks.yaml"), base).expect("writes");
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    assert!(labels(folder.path()).iter().all(|label| !label.contains('.')));
+}
+
+#[test]
+fn a_point_that_cannot_be_read_does_not_hide_a_figure_that_is_not_there() {
+    for delays in ["[1 us, 2 us, nonsense]", "[nonsense, 1 us, 2 us]"] {
+        let study = format!(
+            "study: s\nscenario: marks.yaml\nvary: {{ link.delay: {delays} }}\nfigures: flows.finishd\n"
+        );
+        let folder = place(&study);
+        let ended = sweep(folder.path(), "out", &[]);
+        assert_eq!(ended.status, Some(2), "{delays}: {}{}", ended.out, ended.err);
+        assert!(ended.err.contains("did you mean `flows.finished`"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_search_has_the_unit_of_its_figure() {
+    let folder = folder("flows.size: { from: 10 KB, to: 30 KB }");
+    let study = folder.path().join("study.yaml");
+    let tune = |out: &Path| run(&["lab", "tune", name(&study), "--budget", "14", "-o", name(out)]);
+    // What cannot be written is found before the runs.
+    let refused = tune(&folder.path().join("marks.yaml"));
+    assert_eq!(refused.status, Some(2), "{}{}", refused.out, refused.err);
+    assert!(
+        refused.out.is_empty() && refused.err.contains("a file stands there"),
+        "{}",
+        refused.err
+    );
+    let out = folder.path().join("tuned");
+    let ended = tune(&out);
+    assert!(ended.out.contains(" us as written, "), "{}{}", ended.out, ended.err);
+    let text = fs::read_to_string(out.join("report.json")).expect("a report");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["figures"]["tune.best"]["unit"], "seconds");
+}
