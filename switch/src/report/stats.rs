@@ -39,7 +39,8 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     if sorted.is_empty() {
         return f64::NAN;
     }
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    // Divided last: 99.9 % of 1,000 would be a little more than 999.
+    let rank = (percent * sorted.len() as f64 / 100.0).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 

@@ -48,6 +48,8 @@ fn statistics_of_known_sets() {
     assert!((stats::sample_deviation(&values) - 2.5f64.sqrt()).abs() < 1e-12);
     assert!(stats::sample_deviation(&[1.0]).is_nan());
     assert!(stats::percentile(&[], 50.0).is_nan());
+    let thousand: Vec<f64> = (1..=1000).map(f64::from).collect();
+    assert_eq!(stats::percentile(&thousand, 99.9), 999.0);
     assert_eq!(stats::jain(&[3.0, 3.0, 3.0]), 1.0);
     assert!((stats::jain(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
     let (low, high) = stats::wilson(10, 1000);

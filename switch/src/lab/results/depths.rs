@@ -19,8 +19,8 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) 
             continue;
         }
         let point = |n: u32| {
-            let part = f64::from(n) / f64::from(POINTS);
-            (stats::percentile(&values, part * 100.0), part)
+            let percent = f64::from(n) * 100.0 / f64::from(POINTS);
+            (stats::percentile(&values, percent), f64::from(n) / f64::from(POINTS))
         };
         let points = (0..=POINTS).map(point).collect();
         layers.push(Layer::Line { name: name(window, *key), points });
