@@ -111,10 +111,14 @@ fn a_comparison_does_not_take_the_place_of_what_it_compares() {
     assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
 }
 
-/// Seeds 1 and 2 beside 2 and 3 of the same scenario: its picture is of a run that both have.
+/// Seeds 1 to 3 beside 2 to 4 of the same scenario: the picture is of a run that both have.
 #[test]
 fn the_picture_of_a_comparison_is_of_a_run_that_it_compares() {
     let folder = place(STUDY);
+    // Flows enough for tenths.
+    let busy = SCENARIO.replace("load: 15 %", "load: 60 %").replace(", until: 300 us", "");
+    let busy = busy.replace("duration: 400 us", "duration: 2 ms");
+    fs::write(folder.path().join("marks.yaml"), busy).expect("writes");
     let a = seeds(folder.path(), "a", &["--seeds", "3"]);
     let b = seeds(folder.path(), "b", &["--seeds", "3", "--seed", "2"]);
     let out = folder.path().join("out");

@@ -401,19 +401,17 @@ pub fn of_other_divisions(
     Ok(found)
 }
 
-/// Adds a run to those that are known; of one that was tried again, the result with figures counts. Returns whether it
-/// has two that differ.
-fn is_contrary(runs: &mut BTreeMap<(usize, u64), Record>, record: Record) -> bool {
+/// Adds a run to those that are known; of one that was tried again, the result with figures counts. Returns false where
+/// it has two such results that differ.
+fn add_run(runs: &mut BTreeMap<(usize, u64), Record>, record: Record) -> bool {
     match runs.entry((record.point, record.seed)) {
-        Entry::Vacant(free) => {
-            free.insert(record);
-            false
+        Entry::Occupied(known) if known.get().failed.is_none() => {
+            record.failed.is_some() || *known.get() == record
         }
-        Entry::Occupied(mut known) if known.get().failed.is_some() => {
-            known.insert(record);
-            false
+        free_or_failed => {
+            free_or_failed.insert_entry(record);
+            true
         }
-        Entry::Occupied(known) => record.failed.is_none() && *known.get() != record,
     }
 }
 
@@ -439,7 +437,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
         }
         for record in records {
             let (point, seed) = (record.point + 1, record.seed);
-            if is_contrary(&mut all.runs, record) {
+            if !add_run(&mut all.runs, record) {
                 return Err(RecordsError::TwoResults { path, point, seed });
             }
         }
@@ -496,10 +494,10 @@ mod tests {
         let (bad, good) = (run(Some("no memory"), 0.0), run(None, 1.0));
         for order in [[&bad, &bad, &good], [&bad, &good, &bad], [&good, &bad, &good]] {
             let mut runs = BTreeMap::new();
-            assert!(order.iter().all(|one| !is_contrary(&mut runs, (*one).clone())));
+            assert!(order.iter().all(|one| add_run(&mut runs, (*one).clone())));
             assert_eq!(runs[&(0, 1)], good);
         }
         let mut runs = BTreeMap::from([((0, 1), good)]);
-        assert!(is_contrary(&mut runs, run(None, 2.0)), "figures that differ");
+        assert!(!add_run(&mut runs, run(None, 2.0)), "figures that differ");
     }
 }
