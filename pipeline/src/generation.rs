@@ -8,6 +8,7 @@ use crate::engine::{Context, Device, Engine};
 use crate::exec::{Descriptor, Intrinsic, OpenPorts, Verdict};
 use crate::interp::Interp;
 use crate::ir::{BuiltinReason, Program};
+use crate::jit::CompileError;
 use crate::packet::PacketMemory;
 use crate::state::{Kept, LoadError, State, StateOptions, Worker};
 use crate::trace::TraceSink;
@@ -24,12 +25,24 @@ mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering};
 }
 
-/// Makes an engine for a program.
-pub type MakeEngine = dyn Fn(&Arc<Program>, &State) -> Box<dyn Engine> + Send + Sync;
+/// Makes an engine for a program, or refuses it.
+pub type MakeEngine =
+    dyn Fn(&Arc<Program>, &State) -> Result<Box<dyn Engine>, CompileError> + Send + Sync;
 
 /// The interpreter, for [`Loader::new`].
-pub fn interpreter(program: &Arc<Program>, _: &State) -> Box<dyn Engine> {
-    Box::new(Interp::new(program.clone()))
+pub fn interpreter(program: &Arc<Program>, _: &State) -> Result<Box<dyn Engine>, CompileError> {
+    Ok(Box::new(Interp::new(program.clone())))
+}
+
+/// A program that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// Its state cannot be built.
+    #[error(transparent)]
+    State(#[from] LoadError),
+    /// Its engine cannot be made.
+    #[error("the compiled engine does not run this program here: {0}")]
+    Engine(#[from] CompileError),
 }
 
 /// A loaded program.
@@ -131,14 +144,14 @@ impl Loader {
     /// Loads the first program.
     ///
     /// # Errors
-    /// See [`State::new`].
+    /// See [`PrepareError`].
     pub fn new(
         program: Arc<Program>,
         options: StateOptions,
         make_engine: Box<MakeEngine>,
-    ) -> Result<Loader, LoadError> {
+    ) -> Result<Loader, PrepareError> {
         let state = State::new(&program, options)?;
-        let engine = make_engine(&program, &state);
+        let engine = make_engine(&program, &state)?;
         let first = Arc::new(Generation::new(0, program, state, engine, options.workers));
         let alive = ArcSwap::from_pointee(vec![first.clone()]);
         let latest = AtomicU16::new(first.id);
@@ -164,8 +177,12 @@ impl Loader {
     /// Loads another program: [`Loader::prepare`], then [`Loader::commit`].
     ///
     /// # Errors
-    /// See [`State::prepare`]; then nothing has changed.
-    pub fn replace(&self, program: Arc<Program>, now: Time) -> Result<Arc<Generation>, LoadError> {
+    /// See [`PrepareError`]; then nothing has changed.
+    pub fn replace(
+        &self,
+        program: Arc<Program>,
+        now: Time,
+    ) -> Result<Arc<Generation>, PrepareError> {
         Ok(self.commit(self.prepare(program, now)?))
     }
 
@@ -173,21 +190,21 @@ impl Loader {
     /// be dropped.
     ///
     /// # Errors
-    /// See [`State::prepare`].
-    pub fn prepare(&self, program: Arc<Program>, now: Time) -> Result<Prepared, LoadError> {
+    /// See [`PrepareError`].
+    pub fn prepare(&self, program: Arc<Program>, now: Time) -> Result<Prepared, PrepareError> {
         let options = StateOptions { now, ..self.options };
         let (state, kept) = self.current().state.prepare(&program, options)?;
-        let engine = (self.make_engine)(&program, &state);
+        let engine = (self.make_engine)(&program, &state)?;
         Ok(Prepared { program, state, engine, kept: Some(kept) })
     }
 
     /// The same for a program that takes over nothing of the current state.
     ///
     /// # Errors
-    /// See [`State::new`].
-    pub fn prepare_anew(&self, program: Arc<Program>, now: Time) -> Result<Prepared, LoadError> {
+    /// See [`PrepareError`].
+    pub fn prepare_anew(&self, program: Arc<Program>, now: Time) -> Result<Prepared, PrepareError> {
         let state = State::new(&program, StateOptions { now, ..self.options })?;
-        let engine = (self.make_engine)(&program, &state);
+        let engine = (self.make_engine)(&program, &state)?;
         Ok(Prepared { program, state, engine, kept: None })
     }
 

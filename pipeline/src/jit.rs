@@ -6,7 +6,7 @@
 //! middle of the pass, on the same header vector. A traced packet runs entirely in the interpreter.
 //!
 //! If the system refuses executable memory, the generator does not support the processor, or a program is too large,
-//! [`engine`] returns the interpreter and the reason ([`CompileError`]). [`background`] returns an engine that begins
+//! [`Codes::engine`] returns the reason ([`CompileError`]), and the caller decides whether the interpreter runs it. [`background`] returns an engine that begins
 //! with the interpreter and changes to machine code between two bursts once that is compiled.
 
 mod background;
@@ -30,13 +30,6 @@ pub use engine::Jit;
 pub use error::{Budget, CompileError, NotSupported};
 pub use plan::Forms;
 pub use prefetch::LEAST_BYTES as PREFETCH_LEAST_BYTES;
-
-use crate::engine::Engine;
-use crate::interp::Interp;
-use crate::ir::Program;
-use crate::passes;
-use crate::state::State;
-use std::sync::Arc;
 
 /// Options of compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,35 +56,4 @@ pub struct Text {
     pub clif: String,
     /// Machine code, with the lines of the program.
     pub asm: String,
-}
-
-/// The engine of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EngineKind {
-    /// The interpreter.
-    Interp,
-    /// The compiled engine, and the interpreter where the system or the program does not allow it.
-    #[default]
-    Jit,
-}
-
-/// An engine for a program, and the reason if it is not of the requested kind. It runs the program after the passes of
-/// the level.
-pub fn engine(
-    program: &Arc<Program>,
-    state: &State,
-    kind: EngineKind,
-    options: Options,
-    codes: &Codes,
-) -> (Box<dyn Engine>, Option<CompileError>) {
-    match kind {
-        EngineKind::Interp => {
-            let program = Arc::new(passes::optimised(program, options.level));
-            (Box::new(Interp::new(program)), None)
-        }
-        EngineKind::Jit => match codes.engine(program, state, options) {
-            Ok(jit) => (Box::new(jit), None),
-            Err((refused, program)) => (Box::new(Interp::new(program)), Some(refused)),
-        },
-    }
 }

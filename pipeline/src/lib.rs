@@ -20,9 +20,9 @@
 //! use std::sync::Arc;
 //! use wireyard_pipeline::check::{ExternRegistry, compile};
 //! use wireyard_pipeline::diag::Rejected;
-//! use wireyard_pipeline::engine::{Context, NoDevice};
+//! use wireyard_pipeline::engine::{Context, Engine, NoDevice};
 //! use wireyard_pipeline::exec::{Descriptor, Intrinsic, Verdict};
-//! use wireyard_pipeline::jit::{self, EngineKind, Options};
+//! use wireyard_pipeline::jit::{Codes, Options};
 //! use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 //! use wireyard_pipeline::source::{Loader, parse_program};
 //! use wireyard_pipeline::state::{State, StateOptions};
@@ -48,11 +48,10 @@
 //! let compiled = compile(&parsed, &ExternRegistry::new()).map_err(rejected)?;
 //! let program = Arc::new(compiled.program);
 //!
-//! // Its state, and its engine: machine code, or the interpreter where that is refused.
+//! // Its state, and its engine: machine code. Where that is refused, `interp::Interp` runs the program.
 //! let state = State::new(&program, StateOptions::default())?;
-//! let codes = jit::Codes::default();
-//! let (engine, refused) = jit::engine(&program, &state, EngineKind::Jit, Options::default(), &codes);
-//! assert!(refused.is_none(), "{refused:?}");
+//! let codes = Codes::default();
+//! let engine = codes.engine(&program, &state, Options::default()).map_err(|(refused, _)| refused)?;
 //!
 //! // A burst of two frames that came in by port 3.
 //! let mut memory = PacketMemory::new(MemoryConfig::for_frames(64, 2048, 128))?;

@@ -15,9 +15,11 @@ use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, s
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
+use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::passes;
 use wireyard_pipeline::source::{EMBEDDED, Loader, Parsed, is_p4, parse_program};
 use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 use wireyard_pipeline::state::{State, StateOptions};
@@ -224,27 +226,27 @@ fn checked(parsed: &Parsed, max_state: u64) -> Result<(Arc<Program>, Diagnostics
 }
 
 /// The engine of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum EngineKind {
-    /// The definition of the IR.
-    #[default]
-    Interpreter,
-    /// Machine code; fails if the system or the program does not allow it.
-    Jit,
-    /// Machine code, or the interpreter where that is impossible.
+    /// The fastest that this program and machine allow.
     Auto,
+    /// The interpreter: the definition.
+    #[default]
+    Interp,
+    /// Machine code, or an error where that cannot be.
+    Jit,
 }
 
 impl EngineKind {
     /// Every engine; [`EngineKind::Auto`] selects one of them.
-    pub const ALL: [EngineKind; 2] = [EngineKind::Interpreter, EngineKind::Jit];
+    pub const ALL: [EngineKind; 2] = [EngineKind::Interp, EngineKind::Jit];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            EngineKind::Interpreter => "interp",
-            EngineKind::Jit => "jit",
             EngineKind::Auto => "auto",
+            EngineKind::Interp => "interp",
+            EngineKind::Jit => "jit",
         }
     }
 }
@@ -304,43 +306,43 @@ impl DeviceOptions {
 /// Makes the engine of every generation.
 fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
     let level = jit::Options { level: options.opt_level };
-    if options.engine == EngineKind::Auto && options.background {
-        let (codes, is_first) = (Arc::clone(codes), AtomicBool::new(true));
-        return Box::new(move |program, state| {
-            // The engine of a replacement is compiled before the change: nothing becomes slower.
-            if !is_first.swap(false, Ordering::Relaxed) {
-                return compiled(program, state, jit::EngineKind::Jit, level, &codes);
+    let (codes, is_first) = (Arc::clone(codes), AtomicBool::new(true));
+    Box::new(move |program, state| {
+        // The engine of a replacement is compiled before the change: nothing becomes slower.
+        let is_first = is_first.swap(false, Ordering::Relaxed);
+        match options.engine {
+            EngineKind::Interp => {
+                let program = passes::optimised(program, options.opt_level);
+                Ok(Box::new(Interp::new(Arc::new(program))))
             }
-            let name = program.name.clone();
-            let complain = move |best: Option<u8>, refused: jit::CompileError| match best {
-                None => warn_interpreted(&name, &refused),
-                Some(best) => terminal::err(&format!(
-                    "wireyard: code of level {best} runs {name}: {refused}\n"
-                )),
-            };
-            jit::background(program, state, level, Arc::new(complain))
-        });
-    }
-    let kind = match options.engine {
-        EngineKind::Interpreter => jit::EngineKind::Interp,
-        EngineKind::Jit | EngineKind::Auto => jit::EngineKind::Jit,
-    };
-    let codes = Arc::clone(codes);
-    Box::new(move |program, state| compiled(program, state, kind, level, &codes))
+            EngineKind::Auto if options.background && is_first => {
+                Ok(in_background(program, state, level))
+            }
+            EngineKind::Auto => Ok(match codes.engine(program, state, level) {
+                Ok(jit) => Box::new(jit),
+                Err((refused, program)) => {
+                    warn_interpreted(&program.name, &refused);
+                    Box::new(Interp::new(program))
+                }
+            }),
+            EngineKind::Jit => match codes.engine(program, state, level) {
+                Ok(jit) => Ok(Box::new(jit)),
+                Err((refused, _)) => Err(refused),
+            },
+        }
+    })
 }
 
-fn compiled(
-    program: &Arc<Program>,
-    state: &State,
-    kind: jit::EngineKind,
-    level: jit::Options,
-    codes: &jit::Codes,
-) -> Box<dyn Engine> {
-    let (engine, refused) = jit::engine(program, state, kind, level, codes);
-    if let Some(refused) = refused {
-        warn_interpreted(&program.name, &refused);
-    }
-    engine
+/// The interpreter until the program is compiled.
+fn in_background(program: &Arc<Program>, state: &State, level: jit::Options) -> Box<dyn Engine> {
+    let name = program.name.clone();
+    let complain = move |best: Option<u8>, refused: jit::CompileError| match best {
+        None => warn_interpreted(&name, &refused),
+        Some(best) => {
+            terminal::err(&format!("wireyard: code of level {best} runs {name}: {refused}\n"));
+        }
+    };
+    jit::background(program, state, level, Arc::new(complain))
 }
 
 fn warn_interpreted(program: &str, refused: &jit::CompileError) {
@@ -510,10 +512,6 @@ impl Loaded {
             StateOptions { seed, hash_seed, selector_seed, workers, ..StateOptions::default() };
         let make = maker(options, &self.codes);
         let generations = Generations::new(Arc::clone(&self.program), state, make)?;
-        let engine = generations.current();
-        if options.engine == EngineKind::Jit && engine.engine.name() != EngineKind::Jit.name() {
-            return Err(BuildError::NotCompiled);
-        }
         if let Some(entries) = &self.entries {
             entries.apply(&generations.current().state)?;
         }

@@ -19,7 +19,7 @@
 //!
 //! * **Keys are words** ([`KeyLayout`]). Engines compare `u64`s and have no fields. Cost: the caller that gathers the
 //!   key must leave no stray bits in it.
-//! * **One engine per kind of match** ([`EngineKind`]): a hash table with key and data in one cache line, a multibit
+//! * **One engine per kind of match** ([`MatchEngine`]): a hash table with key and data in one cache line, a multibit
 //!   trie, a tuple space search. What each costs is at the head of its module. Hash table and trie are laid out so that
 //!   generated code reads them without a call ([`raw`]).
 //! * **Dense slots.** An entry keeps its [`Slot`] for life, so that counters, meters and last-hit times are arrays
@@ -105,7 +105,7 @@ pub use entry::{
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
 pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Pattern, Place};
-pub use shape::{EngineKind, TableShape};
+pub use shape::{MatchEngine, TableShape};
 pub use tables::follow;
 pub use tables::{CopiedEntries, EntriesPart, Options, Reader, Snapshot, Tables};
 pub use view::TableView;

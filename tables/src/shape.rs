@@ -15,7 +15,7 @@ use crate::key::{KeyLayout, Match, MatchKind, Pattern, Place, prefix_mask};
 
 /// Which engine serves a table; follows from the kinds of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineKind {
+pub enum MatchEngine {
     /// All fields exact: a hash table.
     Exact,
     /// One lpm field, the others exact: a multibit trie.
@@ -30,7 +30,7 @@ pub struct TableShape {
     /// Of the declared entries only those that cannot be changed where others can, in canonical form.
     pub(crate) spec: TableSpec,
     pub(crate) layout: KeyLayout,
-    pub(crate) engine: EngineKind,
+    pub(crate) engine: MatchEngine,
     pub(crate) data_words: usize,
     pub(crate) row_words: usize,
     pub(crate) seed: Seed,
@@ -62,16 +62,16 @@ impl TableShape {
         }
         let overlap = |k| matches!(k, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
         let engine = match lpms[..] {
-            _ if spec.fields.iter().any(|f| overlap(f.kind)) => EngineKind::Ternary,
-            [] => EngineKind::Exact,
-            _ => EngineKind::Lpm,
+            _ if spec.fields.iter().any(|f| overlap(f.kind)) => MatchEngine::Ternary,
+            [] => MatchEngine::Exact,
+            _ => MatchEngine::Lpm,
         };
         let words = layout.words();
         let bounds: usize = ranges.iter().map(|&i| 2 * bound_words(layout.places()[i])).sum();
         let row_words = match engine {
-            EngineKind::Exact => words,
-            EngineKind::Lpm => words + 1,
-            EngineKind::Ternary => 2 * words + bounds + 1,
+            MatchEngine::Exact => words,
+            MatchEngine::Lpm => words + 1,
+            MatchEngine::Ternary => 2 * words + bounds + 1,
         };
         let actions = spec.actions.iter().map(|a| a.data_words).max().unwrap_or(0);
         let shape = TableShape {
@@ -80,7 +80,7 @@ impl TableShape {
             data_words: actions.max(usize::from(spec.profile.is_some())),
             row_words,
             seed: Seed::of_table(seed, id.0),
-            lpm: lpms.first().copied().filter(|_| engine == EngineKind::Lpm),
+            lpm: lpms.first().copied().filter(|_| engine == MatchEngine::Lpm),
             ranges,
             layout,
         };
@@ -106,7 +106,7 @@ impl TableShape {
     }
 
     /// The engine.
-    pub fn engine(&self) -> EngineKind {
+    pub fn engine(&self) -> MatchEngine {
         self.engine
     }
 
@@ -147,8 +147,8 @@ impl TableShape {
             return Err(EntryError::FieldCount { found, expected });
         }
         match (self.engine, priority) {
-            (EngineKind::Ternary, 0) => return Err(EntryError::PriorityRequired),
-            (EngineKind::Exact | EngineKind::Lpm, 1..) => {
+            (MatchEngine::Ternary, 0) => return Err(EntryError::PriorityRequired),
+            (MatchEngine::Exact | MatchEngine::Lpm, 1..) => {
                 return Err(EntryError::PriorityNotAllowed { priority });
             }
             _ => {}
@@ -164,7 +164,7 @@ impl TableShape {
             match item.check(&fields[i]).map_err(named)? {
                 Pattern::Masked { value, mask, prefix_len } => {
                     place.put(&mut row[..words], value);
-                    if self.engine == EngineKind::Ternary {
+                    if self.engine == MatchEngine::Ternary {
                         place.put(&mut row[words..2 * words], mask);
                     } else if fields[i].kind == MatchKind::Lpm {
                         row[words] = u64::from(prefix_len);
@@ -181,7 +181,7 @@ impl TableShape {
                 }
             }
         }
-        if self.engine == EngineKind::Ternary {
+        if self.engine == MatchEngine::Ternary {
             row[at] = u64::from(priority);
         }
         Ok(row)
@@ -195,8 +195,8 @@ impl TableShape {
         let matches = fields.map(|(field, &place)| {
             let value = place.get(&row[..words]);
             let mask = match self.engine {
-                EngineKind::Ternary => place.get(&row[words..2 * words]),
-                EngineKind::Lpm if field.kind == MatchKind::Lpm => {
+                MatchEngine::Ternary => place.get(&row[words..2 * words]),
+                MatchEngine::Lpm if field.kind == MatchKind::Lpm => {
                     prefix_mask(place.bits, row[words] as u32)
                 }
                 _ => place.ones(),
@@ -217,7 +217,7 @@ impl TableShape {
 
     pub(crate) fn priority(&self, row: &[u64]) -> u32 {
         match self.engine {
-            EngineKind::Ternary => row[self.row_words - 1] as u32,
+            MatchEngine::Ternary => row[self.row_words - 1] as u32,
             _ => 0,
         }
     }

@@ -8,7 +8,7 @@ use crate::direct::Direct;
 use crate::entry::{ProfileSpec, TableId, TableSpec};
 use crate::flat::cell_stride;
 use crate::meter::METER_BYTES;
-use crate::shape::{EngineKind, TableShape};
+use crate::shape::{MatchEngine, TableShape};
 
 /// Bytes of a word.
 const WORD: u64 = 8;
@@ -23,16 +23,16 @@ pub fn table_bytes(spec: &TableSpec, lanes: usize) -> u64 {
     let record = (1 + data) * WORD;
     let capacity = u64::from(spec.capacity);
     let engine = match shape.engine {
-        EngineKind::Exact if Direct::suits(&shape.layout) => {
+        MatchEngine::Exact if Direct::suits(&shape.layout) => {
             (capacity.min(1 << 16)) * record + (1 << 18)
         }
-        EngineKind::Exact => {
+        MatchEngine::Exact => {
             let cell = cell_stride((1 + words + data) as usize) as u64 * WORD;
             // At most one half is occupied, and the table doubles.
             (2 * capacity).next_power_of_two() * cell
         }
-        EngineKind::Lpm => capacity * (PREFIX_BYTES + record) + (1 << 18),
-        EngineKind::Ternary => {
+        MatchEngine::Lpm => capacity * (PREFIX_BYTES + record) + (1 << 18),
+        MatchEngine::Ternary => {
             // A range is filed under two prefixes as a rule, everything else under one.
             let filings = 1 + u64::from(!shape.ranges.is_empty());
             capacity * (filings * (row + 4 + 2) * WORD + record + 8)

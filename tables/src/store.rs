@@ -13,7 +13,7 @@ use crate::entry::Slot;
 use crate::error::EntryError;
 use crate::hash::hash;
 use crate::key::prefix_mask;
-use crate::shape::{EngineKind, TableShape};
+use crate::shape::{MatchEngine, TableShape};
 
 /// Freed slots are not reused until this many are free, while unused ones are left: a reader that still counts a hit on
 /// a removed entry should not count it for the slot's next entry.
@@ -201,7 +201,7 @@ impl Store {
     }
 
     fn count_len(&mut self, row: &[u64], by: i32) {
-        if self.shape.engine == EngineKind::Lpm {
+        if self.shape.engine == MatchEngine::Lpm {
             let count = &mut self.by_len[row[self.shape.row_words - 1] as usize];
             *count = count.wrapping_add_signed(by);
         }

@@ -12,7 +12,7 @@ use crate::log::{Log, OpKind};
 use crate::lpm::Lpm;
 use crate::meter::MeterArray;
 use crate::replica::Replay;
-use crate::shape::{EngineKind, TableShape};
+use crate::shape::{MatchEngine, TableShape};
 use crate::ternary::Ternary;
 
 /// Arrays beside the entries, by slot; shared by both copies of the table.
@@ -57,12 +57,12 @@ impl TableView {
         let (words, data_words) = (shape.layout.words(), shape.data_words);
         let places = shape.layout.places();
         let engine = match (shape.engine, shape.lpm) {
-            (EngineKind::Lpm, Some(field)) => {
+            (MatchEngine::Lpm, Some(field)) => {
                 let capacity = shape.spec.capacity;
                 let calls = Calls::new(data_words, !keeps_by_slot(&shape));
                 Engine::Lpm(Lpm::new(words, places, field, capacity, calls, shape.seed))
             }
-            (EngineKind::Ternary, _) => Engine::Ternary(Ternary::new(shape.clone())),
+            (MatchEngine::Ternary, _) => Engine::Ternary(Ternary::new(shape.clone())),
             _ if Direct::suits(&shape.layout) => Engine::Direct(Direct::new(data_words)),
             _ => Engine::Exact(Exact::new(words, data_words, shape.seed)),
         };

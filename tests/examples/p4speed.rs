@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     let named = text.lines().find_map(|line| line.strip_prefix("program "));
     let folder = Path::new(script).parent().unwrap_or(Path::new(""));
     let program = named.map_or(Path::new(script).with_extension("p4"), |name| folder.join(name));
-    for engine in [EngineKind::Interpreter, EngineKind::Jit] {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
         let start = Instant::now();
         let place = Place { program: program.clone(), no_entries: true, ..Place::default() };
         let options = DeviceOptions { engine, opt_level: LEVEL_MAX, ..DeviceOptions::small() };

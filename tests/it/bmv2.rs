@@ -57,7 +57,7 @@ fn json_of_bmv2_passes_the_scripts_that_its_source_passes() {
             let head = format!("program {}\n", program(name, language).display());
             fs::write(&script, head + &text).expect("writes");
             for (engine, level) in
-                [(EngineKind::Interpreter, 0), (EngineKind::Jit, 0), (EngineKind::Jit, 2)]
+                [(EngineKind::Interp, 0), (EngineKind::Jit, 0), (EngineKind::Jit, 2)]
             {
                 match run_file(&script, engine, level, &[]) {
                     Outcome::Passed { packets: passed } => packets.push(passed),
@@ -71,7 +71,7 @@ fn json_of_bmv2_passes_the_scripts_that_its_source_passes() {
 
 /// What leaves for each of these frames.
 fn outputs(name: &str, language: &str, frames: &[Vec<u8>]) -> Vec<Vec<(PortNumber, Vec<u8>)>> {
-    let options = DeviceOptions { engine: EngineKind::Interpreter, ..DeviceOptions::small() };
+    let options = DeviceOptions { engine: EngineKind::Interp, ..DeviceOptions::small() };
     let core = loaded(&program(name, language)).device(options).expect("a device");
     let ports: Vec<_> = (0..12).map(|port| (PortNumber(port), LinkType::Ethernet)).collect();
     let mut sandbox = Sandbox::new(core, &ports).expect("ports");

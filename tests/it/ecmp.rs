@@ -73,7 +73,7 @@ fn flows_spread_over_the_next_hops_and_each_stays_on_one() {
 
 #[test]
 fn the_fragments_of_a_datagram_take_one_way() {
-    let mut sandbox = router(EngineKind::Interpreter, LEVEL_MAX, 0);
+    let mut sandbox = router(EngineKind::Interp, LEVEL_MAX, 0);
     // What stands where ports would be is data in the second fragment.
     for first in 0..40 {
         let more = way(&mut sandbox, &datagram(first, 64, 0x2000));
@@ -121,7 +121,7 @@ fn the_seed_of_the_command_line_chooses() {
     let seed = ["--selector-seed", "7"];
     let switch = Switch::on("programs/ipv4_router", &ports, &seed);
     let mut hosts = [1, 2, 3].map(|n| Wire::open(&format!("raw:host{n}")));
-    let expected = ways(EngineKind::Interpreter, LEVEL_MAX, 7);
+    let expected = ways(EngineKind::Interp, LEVEL_MAX, 7);
     let flows = 0..40;
     let frames: Vec<_> = flows.clone().map(|flow| datagram(flow, 64, 0)).collect();
     hosts[0].send(&frames);

@@ -4,6 +4,8 @@
 use std::process::Command;
 use std::time::Duration;
 
+use wireyard_switch::control::Keep;
+use wireyard_switch::program::{DeviceOptions, EngineKind, embedded, from_text};
 use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::live::Switch;
 use wireyard_tests::{has_tool, skip, workspace_root};
@@ -115,6 +117,7 @@ fn without_executable_memory_the_interpreter_runs_and_says_so() {
     let jit = with("jit").expect("as before");
     assert_eq!(jit.status, Some(2), "{}", jit.out);
     assert!(jit.out.contains("--engine auto"), "{}", jit.out);
+    assert!(!(jit.err.clone() + &jit.out).contains("the interpreter runs"), "{}", jit.err);
 }
 
 /// The compiling thread notifies a live switch, which forwards on.
@@ -143,9 +146,8 @@ fn a_live_switch_without_executable_memory_says_so() {
     assert_eq!(report["program"]["engine"], "interp");
 }
 
-/// Every operation of every action is code wherever its table is applied: some programs are too much.
-#[test]
-fn a_program_that_is_too_large_runs_on_the_interpreter_and_says_so() {
+/// A program that is too large to compile: every operation of every action is code wherever its table is applied.
+fn large() -> String {
     let mut text = String::from(
         "pipeline: large
 include: [ethernet]
@@ -174,8 +176,13 @@ deparser:
 ",
         names.join(", ")
     ));
+    text
+}
+
+#[test]
+fn a_program_that_is_too_large_runs_on_the_interpreter_and_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("program.yaml"), text).expect("writes");
+    std::fs::write(folder.path().join("program.yaml"), large()).expect("writes");
     let script = "packet 1 020000000002020000000001 88b5\nexpect 2 020000000002000000000000 88b5\n";
     let path = folder.path().join("test.stf");
     std::fs::write(&path, script).expect("writes");
@@ -189,4 +196,27 @@ deparser:
     let jit = run(&["test", path, "--engine", "jit"]);
     assert_eq!(jit.status, Some(2), "{}", jit.out);
     assert!(jit.out.contains("--engine auto"), "{}", jit.out);
+    let why = "here: over budget: more than 400000 operations";
+    assert!(jit.out.contains(why), "{}", jit.out);
+    assert!(!(jit.err.clone() + &jit.out).contains("the interpreter runs"), "{}", jit.err);
+}
+
+/// The engine of a device is that of the programs that replace its first one, too.
+#[test]
+fn a_replacement_without_machine_code_is_refused_where_that_is_demanded() {
+    let large = from_text("large.yaml", &large()).expect("it is correct");
+    let small = embedded("l2_switch").expect("is there").expect("it is correct");
+    for (engine, refused) in [(EngineKind::Jit, true), (EngineKind::Auto, false)] {
+        let core = small.device(DeviceOptions { engine, ..DeviceOptions::small() });
+        let core = core.expect("it is compiled");
+        let control = core.control().expect("has one").clone();
+        let swapped = control.swap(&large, Keep::Nothing);
+        assert_eq!(swapped.is_err(), refused, "{swapped:?}");
+        let runs = if refused { "l2_switch" } else { "large" };
+        assert_eq!(control.program().name, runs);
+        if let Err(error) = swapped {
+            let why = "the compiled engine does not run this program here: over budget: ";
+            assert!(error.to_string().starts_with(why), "{error}");
+        }
+    }
 }

@@ -29,7 +29,7 @@ fn exercises_pass_their_packet_tests_on_every_engine() {
     assert_eq!(scripts.len(), 9, "{scripts:?}");
     for script in scripts {
         for (engine, level) in
-            [(EngineKind::Interpreter, 0), (EngineKind::Jit, 0), (EngineKind::Jit, LEVEL_MAX)]
+            [(EngineKind::Interp, 0), (EngineKind::Jit, 0), (EngineKind::Jit, LEVEL_MAX)]
         {
             match run_file(&script, engine, level, &[]) {
                 Outcome::Passed { packets } => assert!(packets >= 3, "{}", script.display()),

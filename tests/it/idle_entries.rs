@@ -95,7 +95,7 @@ fn idle_entries_stay_unless_the_table_removes_them() {
 /// What another thread reads or writes stops no packet: ageing goes on later, where it ended.
 #[test]
 fn ageing_is_put_off_while_a_reader_has_the_old_version() {
-    let mut sandbox = device(EngineKind::Interpreter);
+    let mut sandbox = device(EngineKind::Interp);
     let generation = Arc::clone(sandbox.core.generation().expect("a program"));
     let (tables, goes) = (generation.state.tables(), TableId(1));
     let entry = |key: u128| {

@@ -173,7 +173,7 @@ fn marked(path: &Path) -> Vec<usize> {
 /// The ways that the packet tests of one program run: both engines, the compiled one at levels that follow each other from program to
 /// program; all with `WIREYARD_P4_EVERY_LEVEL`.
 fn ways(program: usize) -> Vec<(EngineKind, u8)> {
-    let (interpreter, compiled) = (EngineKind::Interpreter, EngineKind::Jit);
+    let (interpreter, compiled) = (EngineKind::Interp, EngineKind::Jit);
     if std::env::var_os("WIREYARD_P4_EVERY_LEVEL").is_some() {
         return (0..=LEVEL_MAX)
             .flat_map(|level| [(interpreter, level), (compiled, level)])
@@ -355,7 +355,7 @@ fn the_yaml_of_programs_of_the_collection_behaves_the_same() {
         let run = |program: &Path, text: &str| {
             let head = format!("program {}\nports {}\n", program.display(), ports.join(" "));
             fs::write(&script, format!("{head}{text}")).expect("writes");
-            run_file(&script, EngineKind::Interpreter, 0, &[])
+            run_file(&script, EngineKind::Interp, 0, &[])
         };
         let Outcome::Passed { packets } = run(path, &text) else {
             return Err("does not pass in P4".into());

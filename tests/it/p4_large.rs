@@ -11,7 +11,7 @@ use wireyard_tests::{shared, skip};
 
 /// Runs a script on every engine and level.
 fn passes_everywhere(script: &Path) {
-    for engine in [EngineKind::Interpreter, EngineKind::Jit] {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
         for level in 0..=LEVEL_MAX {
             match run_file(script, engine, level, &[]) {
                 Outcome::Passed { .. } => {}

@@ -19,8 +19,8 @@ use wireyard_tests::seeds;
 fn fails(folder: &Path, program: &str, script: &str) -> Option<String> {
     let path = folder.join("random.stf");
     fs::write(&path, format!("program {program}\n{script}")).expect("writes");
-    let mut ways = (0..=LEVEL_MAX)
-        .flat_map(|level| [(EngineKind::Interpreter, level), (EngineKind::Jit, level)]);
+    let mut ways =
+        (0..=LEVEL_MAX).flat_map(|level| [(EngineKind::Interp, level), (EngineKind::Jit, level)]);
     ways.find_map(|(engine, level)| match run_file(&path, engine, level, &[]) {
         Outcome::Passed { .. } => None,
         Outcome::Failed(why) | Outcome::Malformed(why) => {

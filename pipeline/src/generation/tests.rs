@@ -4,6 +4,7 @@ use crate::exec::Intrinsic;
 use crate::interp::tests::build::{Build, ethernet_ipv4};
 use crate::interp::tests::ipv4_packet;
 use crate::ir::{Op, StdField};
+use crate::jit::NotSupported;
 use crate::packet::MemoryConfig;
 
 /// Forwards to `port`; egress writes `mark` into the source address's last byte.
@@ -162,8 +163,9 @@ fn plain() -> crate::ir::Program {
 fn an_empty_egress_is_entered_only_for_who_listens() {
     let entered = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&entered);
-    let make = move |program: &Arc<Program>, _: &State| -> Box<dyn Engine> {
-        Box::new(Entered { interp: Interp::new(program.clone()), entered: Arc::clone(&count) })
+    let make = move |program: &Arc<Program>, _: &State| -> Result<Box<dyn Engine>, CompileError> {
+        let entered = Arc::clone(&count);
+        Ok(Box::new(Entered { interp: Interp::new(program.clone()), entered }))
     };
     let options = StateOptions { workers: 1, ..StateOptions::default() };
     let loader = Loader::new(Arc::new(plain()), options, Box::new(make)).unwrap();
@@ -205,4 +207,21 @@ fn what_is_done_to_a_leaving_packet_is_no_empty_egress() {
     let mut trailing = plain();
     trailing.deparser.after.push(crate::ir::AfterBody::Header(crate::ids::InstanceId(0)));
     assert!(!trailing.egress_is_empty());
+}
+
+#[test]
+fn a_replacement_that_its_engine_refuses_changes_nothing() {
+    let make = |program: &Arc<Program>, state: &State| match program.egress_is_empty() {
+        true => Err(NotSupported::System("none".into()).into()),
+        false => interpreter(program, state),
+    };
+    let loader = Loader::new(program(1, 0xa), StateOptions::default(), Box::new(make)).unwrap();
+    let before = loader.current().id;
+    for refused in [
+        loader.prepare(Arc::new(plain()), Time::ZERO),
+        loader.prepare_anew(Arc::new(plain()), Time::ZERO),
+    ] {
+        assert!(matches!(refused, Err(PrepareError::Engine(_))), "{refused:?}");
+    }
+    assert_eq!((loader.current().id, loader.alive()), (before, 1));
 }

@@ -34,8 +34,8 @@ impl Codes {
     /// The engine of a program for a state: with existing code, or new code.
     ///
     /// # Errors
-    /// See [`CompileError`], with the program after the passes.
-    pub(super) fn engine(
+    /// See [`CompileError`], with the program after the passes, for the interpreter.
+    pub fn engine(
         &self,
         source: &Arc<Program>,
         state: &State,

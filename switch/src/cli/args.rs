@@ -9,11 +9,12 @@ mod run;
 mod simple_switch;
 mod watch;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
 use super::complete;
+use crate::program::EngineKind;
 
 #[cfg(feature = "lab")]
 pub use lab::{CompareArgs, LabArgs, LabCommand, MergeArgs, SweepArgs, TuneArgs};
@@ -324,24 +325,12 @@ pub struct ProgramArgs {
 pub struct EngineArgs {
     /// The engine. `auto` is machine code, the interpreter while it is made and where there can be none; the counters
     /// of `run` say which runs.
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
-    pub engine: EngineChoice,
+    #[arg(long, value_enum, default_value_t = EngineKind::Auto)]
+    pub engine: EngineKind,
     /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code [default:
     /// 2; of a trace: 0].
     #[arg(long, value_name = "0..2", value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: Option<u8>,
-}
-
-/// An engine by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum EngineChoice {
-    /// The fastest that this program and machine allow.
-    #[default]
-    Auto,
-    /// The interpreter: the definition.
-    Interp,
-    /// Machine code, or an error where that cannot be.
-    Jit,
 }
 
 /// `demo`.
@@ -361,8 +350,8 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// What runs packets.
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
-    pub engine: EngineChoice,
+    #[arg(long, value_enum, default_value_t = EngineKind::Auto)]
+    pub engine: EngineKind,
     /// Judge by another Pmax than is configured, in percent: to see the judge refuse.
     #[arg(long, value_name = "PERCENT", hide = true)]
     pub judge_pmax: Option<f64>,

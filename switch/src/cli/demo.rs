@@ -99,7 +99,7 @@ fn start(args: &DemoArgs) -> Result<Status, Failure> {
     let mut options = Options {
         duration: Duration::from_secs(args.seconds),
         seed: args.seed,
-        engine: args.engine.kind(),
+        engine: args.engine,
         ..Options::default()
     };
     if let Some(percent) = args.judge_pmax {

@@ -10,7 +10,7 @@ use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, codes, suggest};
 use wireyard_pipeline::source::Loader;
 
-use super::args::{CompareArgs, EngineChoice, LabArgs, LabCommand, VERSION};
+use super::args::{CompareArgs, LabArgs, LabCommand, VERSION};
 use super::load::show;
 use super::{Failure, Status, complain, ended, print, print_json, say};
 use crate::folder::Folder;
@@ -85,14 +85,13 @@ fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
     ended(start(args, Arc::new(scenario).with_seed(args.seed), &files))
 }
 
-/// The engine, and its description for reports.
-fn engine(choice: EngineChoice) -> (EngineKind, About) {
-    let engine = choice.kind();
-    (engine, About { version: VERSION.to_owned(), engine: engine.name().to_owned() })
+/// The description of the engine for reports.
+fn about(engine: EngineKind) -> About {
+    About { version: VERSION.to_owned(), engine: engine.name().to_owned() }
 }
 
 fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, Failure> {
-    let (engine, about) = engine(args.engine);
+    let (engine, about) = (args.engine, about(args.engine));
     let workers = workers(args, &scenario);
     let captures = args.output.is_some();
     let options = Options { engine, seed: args.seed, workers, captures };

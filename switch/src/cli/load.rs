@@ -4,11 +4,11 @@ use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, render};
 use wireyard_pipeline::entries::Setting;
 
-use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
+use super::args::{EngineArgs, MacControl, ProgramArgs};
 use super::{colours, log};
 use crate::core::{Core, MacControlPolicy};
 use crate::management::queues;
-use crate::program::{self, BuildError, DeviceOptions, EngineKind, Loaded, Place};
+use crate::program::{self, BuildError, DeviceOptions, Loaded, Place};
 use crate::terminal;
 
 /// The place of the program in the arguments.
@@ -110,7 +110,7 @@ pub(super) fn devices(
 ) -> Result<Vec<Core>, BuildError> {
     if let Some(args) = engine {
         options.opt_level = args.opt_level.unwrap_or(options.opt_level);
-        options.engine = args.engine.kind();
+        options.engine = args.engine;
     }
     let mut cores = loaded.workers(options, workers)?;
     for core in &mut cores {
@@ -120,15 +120,4 @@ pub(super) fn devices(
         };
     }
     Ok(cores)
-}
-
-impl EngineChoice {
-    /// The same for a device.
-    pub(super) fn kind(self) -> EngineKind {
-        match self {
-            EngineChoice::Auto => EngineKind::Auto,
-            EngineChoice::Interp => EngineKind::Interpreter,
-            EngineChoice::Jit => EngineKind::Jit,
-        }
-    }
 }

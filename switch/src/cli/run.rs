@@ -181,7 +181,7 @@ impl Running<'_> {
         socket: Option<&SocketFile>,
         page: Option<SocketAddr>,
     ) {
-        let (program, engine) = (control.program(), self.args.engine.engine.kind().name());
+        let (program, engine) = (control.program(), self.args.engine.engine.name());
         tracing::info!(
             event = "start",
             program = program.name,

@@ -83,7 +83,7 @@ pub(super) fn run(args: &TestArgs) -> Status {
 
 /// Engines and levels for each script.
 fn ways(args: &TestArgs) -> Vec<(EngineKind, u8)> {
-    let engines = args.engine.map_or(EngineKind::ALL.to_vec(), |engine| vec![engine.kind()]);
+    let engines = args.engine.map_or(EngineKind::ALL.to_vec(), |engine| vec![engine]);
     let levels = if args.every_level { 0..=LEVEL_MAX } else { args.opt_level..=args.opt_level };
     engines
         .into_iter()

@@ -146,7 +146,7 @@ impl Probe<'_> {
         let made = || -> Result<Sandbox, Box<dyn std::error::Error>> {
             let loaded = with_entries(&self.lab.base, name, text)?;
             let memory = MemoryConfig::for_frames(16, 9216, 256);
-            let engine = EngineKind::Interpreter;
+            let engine = EngineKind::Interp;
             let options = DeviceOptions { engine, memory, ..DeviceOptions::default() };
             let mut core = loaded.device(options)?;
             let numbers = description.ports();

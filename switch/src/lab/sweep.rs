@@ -68,7 +68,7 @@ fn without_measurements(
 ) -> Result<(Lab, Report), CheckError> {
     // No packet will run: so nothing is compiled for it, except with an engine requested by name.
     let engine = match options.engine {
-        EngineKind::Auto => EngineKind::Interpreter,
+        EngineKind::Auto => EngineKind::Interp,
         chosen => chosen,
     };
     let options = Options { engine, workers: 1, ..options };
@@ -280,7 +280,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let (scenario, _) = scenario::read(&path, &Loader::new(Vec::new(), LIBRARIES)).unwrap();
         let about = About { version: String::new(), engine: String::new() };
-        let options = Options { engine: EngineKind::Interpreter, ..Options::default() };
+        let options = Options { engine: EngineKind::Interp, ..Options::default() };
         let seen = Mutex::new(vec![false; 3]);
         let pulse = |index: usize, pulse: Pulse| {
             sync::lock(&seen)[index] = pulse.now == pulse.end;
@@ -301,7 +301,7 @@ mod tests {
         let scenario = Arc::new(scenario);
         let about = About { version: String::new(), engine: String::new() };
         let sweep = |goes_on: bool| {
-            let options = Options { engine: EngineKind::Interpreter, ..Options::default() };
+            let options = Options { engine: EngineKind::Interp, ..Options::default() };
             run_all(&scenario, options, &[5, 6, 7], 2, &about, &|_, _| goes_on).unwrap()
         };
         let stopped = sweep(false);

@@ -1,6 +1,8 @@
 //! Why no device can be built of a program that was read and checked.
 
 use wireyard_pipeline::entries::ApplyError;
+use wireyard_pipeline::generation::PrepareError;
+use wireyard_pipeline::jit::CompileError;
 use wireyard_pipeline::packet::MemoryError;
 use wireyard_pipeline::state::LoadError;
 
@@ -44,7 +46,7 @@ pub enum BuildError {
     },
     /// An invalid table.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(LoadError),
     /// An entry that its table refuses.
     #[error(transparent)]
     Entries(#[from] ApplyError),
@@ -53,9 +55,9 @@ pub enum BuildError {
     Replication(#[from] ReplicationError),
     /// The compiled engine was requested, and does not support this program or machine.
     #[error(
-        "the compiled engine does not run this program here; --engine auto takes the interpreter"
+        "the compiled engine does not run this program here: {0}; --engine auto takes the interpreter"
     )]
-    NotCompiled,
+    NotCompiled(CompileError),
     /// The queues of the configuration contradict each other: the whole report.
     #[error("the queues of this configuration:\n{}", .0.refusal())]
     Queues(Box<Report>),
@@ -74,4 +76,13 @@ pub enum BuildError {
     /// The embedded header libraries.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+}
+
+impl From<PrepareError> for BuildError {
+    fn from(error: PrepareError) -> BuildError {
+        match error {
+            PrepareError::State(error) => BuildError::Load(error),
+            PrepareError::Engine(error) => BuildError::NotCompiled(error),
+        }
+    }
 }

@@ -10,8 +10,10 @@ impl Control {
     /// ignored: those of the device stay.
     ///
     /// # Errors
-    /// The program or its entries cannot be loaded ([`ControlError::InvalidArgument`]); its state takes too much memory
-    /// ([`ControlError::ResourceExhausted`]).
+    /// The program or its entries cannot be loaded, or it has no machine code and the engine is [`EngineKind::Jit`]
+    /// ([`ControlError::InvalidArgument`]); its state takes too much memory ([`ControlError::ResourceExhausted`]).
+    ///
+    /// [`EngineKind::Jit`]: super::EngineKind::Jit
     pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
         let state = loaded.check_state(self.workers());
         state.map_err(|error| ControlError::ResourceExhausted(error.to_string()))?;

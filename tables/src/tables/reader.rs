@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, Cache};
 use crate::entry::{ActionCall, Entry, Learned, TableId, Target};
 use crate::error::EntryError;
 use crate::key::Match;
-use crate::shape::EngineKind;
+use crate::shape::MatchEngine;
 use crate::tables::{Snapshot, Tables};
 use crate::time::{Span, Time};
 
@@ -68,7 +68,7 @@ impl Reader {
         let view = self.pin().table(table).ok_or(EntryError::NoSuchTable(table))?;
         let shape = view.shape();
         let fits = key.len() == shape.layout().words();
-        if shape.engine() != EngineKind::Exact || view.profile().is_some() || !fits {
+        if shape.engine() != MatchEngine::Exact || view.profile().is_some() || !fits {
             return Err(EntryError::NotLearnable);
         }
         let known = view.lookup(key);

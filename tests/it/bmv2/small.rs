@@ -77,7 +77,7 @@ fn ports_of(text: &str, first: &[u8]) -> Vec<Option<u16>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("small.json");
     fs::write(&path, text).expect("writes");
-    let options = DeviceOptions { engine: EngineKind::Interpreter, ..DeviceOptions::small() };
+    let options = DeviceOptions { engine: EngineKind::Interp, ..DeviceOptions::small() };
     let core = loaded(&path).device(options).expect("a device");
     let ports: Vec<_> = (0..12).map(|port| (PortNumber(port), LinkType::Ethernet)).collect();
     let mut sandbox = Sandbox::new(core, &ports).expect("ports");

@@ -175,7 +175,7 @@ fn what_is_counted_as_marked_was_written() {
     for (egress, is_written) in
         never.iter().map(|e| (e, false)).chain(always.iter().map(|e| (e, true)))
     {
-        for engine in [EngineKind::Interpreter, EngineKind::Jit] {
+        for engine in [EngineKind::Interp, EngineKind::Jit] {
             let (decided, written) = count_marks(egress, engine);
             let expected = if is_written { decided } else { 0 };
             assert!(decided > 0, "{egress}");

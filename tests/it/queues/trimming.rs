@@ -54,7 +54,7 @@ fn what_a_queue_refuses_leaves_cut_and_first() {
         "static_th: 1000 B, discard: trim, trim_size: 100 B, trim_queue: 6",
         "static_th: 1 MB",
     );
-    for engine in [EngineKind::Interpreter, EngineKind::Jit] {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
         let (frames, mut fabric) = sent(PROGRAM, &trims, engine);
         let (cut, whole): (Vec<_>, Vec<_>) = frames.iter().partition(|f| f.bytes.len() == 100);
         assert_eq!(whole.iter().map(|f| psn(f)).collect::<Vec<_>>(), [0, 1], "[{}]", engine.name());

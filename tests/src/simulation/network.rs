@@ -87,7 +87,7 @@ impl Network {
     /// A device cannot be made.
     pub fn new(random: &mut Random, defect: Option<Defect>) -> Result<Network, String> {
         let devices = 1 + random.below(DEVICES_MAX);
-        let engine = if random.chance(20) { EngineKind::Jit } else { EngineKind::Interpreter };
+        let engine = if random.chance(20) { EngineKind::Jit } else { EngineKind::Interp };
         let between: Vec<u64> = (1..devices).map(|_| random.pick(&RATES)).collect();
         let (mut cores, mut hosts, mut model) = (Vec::new(), Vec::new(), Model::default());
         for place in 0..devices {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::{EngineChoice, LimitArgs};
+use super::LimitArgs;
 use crate::cli::complete;
+use crate::program::EngineKind;
 
 /// `lab`.
 #[derive(Debug, Args)]
@@ -34,8 +35,8 @@ pub struct LabArgs {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// The engine.
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
-    pub engine: EngineChoice,
+    #[arg(long, value_enum, default_value_t = EngineKind::Auto)]
+    pub engine: EngineKind,
     /// Read, build, check every expectation, and run nothing.
     #[arg(long)]
     pub check: bool,
@@ -119,8 +120,8 @@ pub struct SweepArgs {
     #[arg(long, requires = "kubernetes")]
     pub claim: Option<String>,
     /// The engine.
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
-    pub engine: EngineChoice,
+    #[arg(long, value_enum, default_value_t = EngineKind::Auto)]
+    pub engine: EngineKind,
     /// The report as JSON.
     #[arg(long, conflicts_with_all = ["shard", "slurm", "kubernetes"])]
     pub json: bool,
@@ -158,8 +159,8 @@ pub struct TuneArgs {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// The engine.
-    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
-    pub engine: EngineChoice,
+    #[arg(long, value_enum, default_value_t = EngineKind::Auto)]
+    pub engine: EngineKind,
     /// The report as JSON.
     #[arg(long)]
     pub json: bool,

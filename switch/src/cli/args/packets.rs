@@ -7,12 +7,11 @@ use clap::builder::{ArgPredicate, TypedValueParser};
 use clap::{ArgGroup, Args};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::{
-    EngineArgs, EngineChoice, LimitArgs, LiveTraceArgs, MacControl, ProgramArgs, SourceArgs,
-};
+use super::{EngineArgs, LimitArgs, LiveTraceArgs, MacControl, ProgramArgs, SourceArgs};
 use crate::cli::complete;
 use crate::core::EntriesShown;
 use crate::ports::PortNumber;
+use crate::program::EngineKind;
 
 /// `replay`.
 #[derive(Debug, Args)]
@@ -94,7 +93,7 @@ pub struct TestArgs {
     pub sources: SourceArgs,
     /// The engine [default: every engine].
     #[arg(long, value_enum)]
-    pub engine: Option<EngineChoice>,
+    pub engine: Option<EngineKind>,
     /// Optimisation level: 0 none, 1 cheap passes and path-specialised machine code, 2 all passes and optimised code.
     #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: u8,

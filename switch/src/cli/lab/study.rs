@@ -13,7 +13,7 @@ use wireyard_pipeline::source::Loader;
 use super::super::args::{MergeArgs, SweepArgs, TuneArgs};
 use super::super::load::show;
 use super::super::{Failure, Status, complain, print, print_json, say};
-use super::engine;
+use super::about;
 use crate::lab::output;
 use crate::lab::study::cluster::Array;
 use crate::lab::study::records::{self, Head, Part, Results, merge as merged};
@@ -39,7 +39,7 @@ fn jobs(asked: Option<u16>) -> usize {
 pub(super) fn sweep(args: &SweepArgs) -> Result<Status, Failure> {
     let study = study(&args.study)?;
     let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&study.name));
-    let (engine, about) = engine(args.engine);
+    let (engine, about) = (args.engine, about(args.engine));
     let runner = Runner { study: &study, engine, about };
     check_figures(&runner)?;
     let array = |parts| Array {
@@ -231,7 +231,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Status, Failure> {
 
 pub(super) fn tune(args: &TuneArgs) -> Result<Status, Failure> {
     let study = study(&args.study)?;
-    let (engine, about) = engine(args.engine);
+    let (engine, about) = (args.engine, about(args.engine));
     let progress = Progress::start(args.quiet)?;
     let stop = progress.stop_flag();
     let runner = Runner { study: &study, engine, about };
