@@ -4,7 +4,7 @@
 //! address, or a link that goes down, changes an entry for each next hop and not for each route. An unreachable next
 //! hop is left out of its sets as long as another one is reachable.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use wireyard_pipeline::ir::ActionCall;
@@ -42,7 +42,7 @@ struct Several {
 /// All next hops in use.
 #[derive(Debug, Default)]
 pub(super) struct Hops {
-    singles: HashMap<Place, Single>,
+    singles: BTreeMap<Place, Single>,
     numbers: HashMap<Vec<Hop>, u32>,
     sets: HashMap<u32, Several>,
     next: u32,

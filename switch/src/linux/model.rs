@@ -2,7 +2,7 @@
 //!
 //! It has no socket and no table: [`Change`]s come in, and [`Model::way_of`] returns the way of packets to a prefix.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use super::kernel::{Change, Hop, KernelRoute, Prefix, RouteChange, Way};
@@ -53,7 +53,8 @@ pub(super) enum Goal {
 /// Changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
-    pub(super) prefixes: HashSet<Prefix>,
+    /// In order: next hops get their numbers in it.
+    pub(super) prefixes: BTreeSet<Prefix>,
     /// Neighbours, by link and address.
     pub(super) hops: BTreeSet<(u32, IpAddr)>,
     pub(super) links: BTreeSet<u32>,

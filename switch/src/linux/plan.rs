@@ -1,6 +1,6 @@
 //! From the kernel's state to entries: the contents of the tables, and the necessary changes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -39,9 +39,9 @@ pub(super) struct Plan {
     /// Number of these, of IPv4 and IPv6.
     counts: [u64; 2],
     /// Prefixes without room, or refused.
-    missing: HashSet<Prefix>,
+    missing: BTreeSet<Prefix>,
     /// Prefixes for whose next hops no number or group was free: the kernel follows them.
-    waiting: HashSet<Prefix>,
+    waiting: BTreeSet<Prefix>,
     /// Number of missing prefixes and next hops that notices have reported.
     reported_missing: usize,
     /// Routes that the kernel follows itself, since the tables cannot.
@@ -64,8 +64,8 @@ impl Plan {
             addresses: BTreeSet::new(),
             routes: HashMap::new(),
             counts: [0; 2],
-            missing: HashSet::new(),
-            waiting: HashSet::new(),
+            missing: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             reported_missing: 0,
             of_kernel: HashMap::new(),
             failures: 0,
@@ -85,7 +85,7 @@ impl Plan {
             if !holds(control, map.addresses[of].as_ref(), host) {
                 self.addresses.retain(|address| family(*address) != of);
             }
-            let route = self.routes.keys().find(|prefix| family(prefix.address) == of);
+            let route = self.routes.keys().filter(|prefix| family(prefix.address) == of).min();
             if !holds(control, map.routes[of].as_ref(), route.copied().map(of_prefix)) {
                 let of_family = |prefix: &Prefix| family(prefix.address) == of;
                 let lost = self.routes.iter_mut().filter(|(prefix, _)| of_family(prefix));
@@ -148,7 +148,7 @@ impl Plan {
         self.took(written, &mut notices);
         // Their numbers can be used from the next flush on: the old entries are removed last in this one.
         if has_freed {
-            model.dirty.prefixes.extend(self.waiting.drain());
+            model.dirty.prefixes.append(&mut self.waiting);
         }
         notices
     }

@@ -63,6 +63,12 @@ impl Router {
 
     /// A change of a route to 10.1.n.0/24 by 10.0.0.x for each of `gateways`; returns the notices.
     fn route(&mut self, n: u8, gateways: &[u8], weight: u32, change: RouteChange) -> Vec<String> {
+        self.change(n, gateways, weight, change);
+        self.flush()
+    }
+
+    /// The same without a flush.
+    fn change(&mut self, n: u8, gateways: &[u8], weight: u32, change: RouteChange) {
         let hop = |x: &u8| Hop { link: 1, gateway: ip(&format!("10.0.0.{x}")), weight };
         let route = KernelRoute {
             tos: 0,
@@ -74,7 +80,6 @@ impl Router {
             way: Way::Hops(gateways.iter().map(hop).collect()),
         };
         self.model.apply(Change::Route { prefix: net(n), route, change });
-        self.flush()
     }
 
     /// Flushes until nothing is left.
@@ -202,4 +207,18 @@ fn a_stale_next_hop_is_probed_once_it_is_used() {
     assert_eq!(router.plan.to_probe(&router.model), [(1, gateway)]);
     router.model.set_port(1, Some(PortNumber(1)), false);
     assert!(router.plan.to_probe(&router.model).is_empty());
+}
+
+/// A restart gives the same numbers, whatever the order of the kernel's notifications.
+#[test]
+fn next_hops_have_their_numbers_in_the_order_of_their_routes() {
+    let mut router = Router::new(64);
+    for n in (1..=50).rev() {
+        router.change(n, &[n], 1, Added);
+    }
+    router.flush();
+    let number = |n| router.plan.routes.get(&net(n)).map(|(installed, _)| installed.clone());
+    let numbers: Vec<_> = (1..=50).map(|n| number(n as u8)).collect();
+    let expected: Vec<_> = (1..=50).map(|number| Some(Installed::Via(number))).collect();
+    assert_eq!(numbers, expected);
 }
