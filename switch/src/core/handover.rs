@@ -123,7 +123,10 @@ impl Core {
             match Decision::of(&intrinsic) {
                 Decision::Drop(reason) => return self.drop_for(packet, reason),
                 Decision::Punt(reason) => return self.punt_for(packet, reason),
-                _ => {}
+                Decision::Plain
+                | Decision::Unicast
+                | Decision::Multicast(_)
+                | Decision::Resubmit => {}
             }
         }
         // Keeps the packet's program until the owner has handled it.
@@ -140,7 +143,9 @@ impl Core {
                 Decision::Drop(_) | Decision::Punt(_) | Decision::Resubmit => {
                     self.drop_packet(packet, reason);
                 }
-                _ => self.refuse(packet, reason),
+                Decision::Plain | Decision::Unicast | Decision::Multicast(_) => {
+                    self.refuse(packet, reason);
+                }
             }
         }
     }
