@@ -41,7 +41,7 @@ const CLOCK_PLACES: [&str; 10] = [
 const GENERATED_USES: [&str; 1] = ["tonic-prost"];
 
 /// Everything at the top of the repository.
-const TOP_LEVEL: [&str; 19] = [
+const TOP_LEVEL: [&str; 18] = [
     ".ci",
     ".gitignore",
     "ARCHITECTURE.md",
@@ -53,7 +53,6 @@ const TOP_LEVEL: [&str; 19] = [
     "LICENSE-MIT",
     "README.md",
     "ci.sh",
-    "clippy.toml",
     "deny.toml",
     "pipeline",
     "programs",
