@@ -303,7 +303,8 @@ impl Core {
         progress
     }
 
-    /// Like [`Core::poll`], but serves no commands and receives on these ports only, in this order.
+    /// Like [`Core::poll`], but receives on these ports only, in this order, and serves no commands: for a caller that
+    /// has determined where frames arrived.
     #[inline]
     pub fn poll_ports(
         &mut self,

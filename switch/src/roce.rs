@@ -1,7 +1,7 @@
 //! RoCE end points as state machines: notification point, reaction point, reliable and unreliable transport.
 //!
 //! * [`np`]: decides whether a congestion mark causes a CNP. The only notification point.
-//! * [`rp`]: the sending rate of a queue pair: DCQCN and a fixed rate behind one small trait, and the pacer.
+//! * [`rp`]: the sending rate of a queue pair: a fixed rate, DCQCN and programs behind one trait, and the pacer.
 //! * [`qp`]: a queue pair (RC, UC, UD): states, requester, responder, completions; [`verbs`] are its work requests.
 //! * [`endpoint`]: many queue pairs behind one port: dispatch, and the next one to send.
 //! * [`memory`]: registered regions, real or synthetic.
