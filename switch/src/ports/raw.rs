@@ -147,14 +147,14 @@ impl Port for RawPort {
             return Ok(0);
         }
         let before = out.len();
-        let segments = self.stats.rx_gso;
+        let (segments, mut failure) = (self.stats.rx_gso, None);
         while out.len() - before < max {
             let want = max - (out.len() - before);
             match self.rx.burst(mem, now, out, want, &mut self.stats) {
                 Ok(Burst::More) => {}
                 Ok(Burst::Last) => break,
                 Err(error) => {
-                    self.late = self.watch.rx_failed(error, self.index, &mut self.stats);
+                    failure = self.watch.rx_failed(error, self.index, &mut self.stats);
                     break;
                 }
             }
@@ -162,7 +162,6 @@ impl Port for RawPort {
         if segments == 0 && self.stats.rx_gso > 0 {
             self.notices.push(gso_notice(&self.watch));
         }
-        let failure = self.late.take();
         self.watch.received(out.len() - before, failure, &mut self.late)
     }
 
