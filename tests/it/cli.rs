@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wireyard_switch::cli::args::command_line;
 use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::workspace_root;
 
@@ -569,4 +570,20 @@ fn results_that_are_lost_are_no_success() {
         closed.expect(0, &[]);
         assert!(!closed.err.contains("error"), "{command:?}: {}", closed.err);
     }
+}
+
+#[test]
+fn every_command_and_option_has_a_help_text() {
+    let mut commands = vec![command_line()];
+    let mut without = Vec::new();
+    while let Some(command) = commands.pop() {
+        let name = command.get_name();
+        let no_help = command.get_arguments().filter(|option| option.get_help().is_none());
+        without.extend(no_help.map(|option| format!("{name} {}", option.get_id())));
+        if command.get_about().is_none() {
+            without.push(name.to_owned());
+        }
+        commands.extend(command.get_subcommands().cloned());
+    }
+    assert!(without.is_empty(), "{without:?}");
 }

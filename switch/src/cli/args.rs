@@ -1,5 +1,10 @@
 //! The command line: all commands, with an example for each.
 
+#![expect(
+    missing_docs,
+    reason = "a flattened field is documented on its type; tests/it/cli.rs asks for help"
+)]
+
 #[cfg(feature = "lab")]
 mod lab;
 mod packets;
@@ -310,13 +315,11 @@ pub struct ProgramArgs {
     #[arg(add = ArgValueCompleter::new(complete::programs))]
     pub program: PathBuf,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub sources: SourceArgs,
     /// Table entries; default: entries.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
     pub entries: Option<PathBuf>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub limits: LimitArgs,
 }
 

@@ -14,7 +14,6 @@ use crate::program::EngineKind;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct LabArgs {
     #[command(subcommand)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub command: Option<LabCommand>,
     /// The scenario: a file, or the name of one that is inside wireyard (incast, dumbbell, fat_tree, ..).
     #[arg(required = true, add = ArgValueCompleter::new(complete::scenarios))]
@@ -55,7 +54,6 @@ pub struct LabArgs {
     #[arg(long, value_name = "PERCENT", requires = "live", num_args = 0..=1, default_missing_value = "15", value_parser = percent)]
     pub compare: Option<f64>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub limits: LimitArgs,
     /// No progress line.
     #[arg(long, short)]

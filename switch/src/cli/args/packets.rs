@@ -17,10 +17,8 @@ use crate::program::EngineKind;
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
     /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
@@ -51,16 +49,13 @@ pub struct ReplayArgs {
 }))]
 pub struct TraceArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub live: LiveTraceArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
     /// The capture file with the frame; `-` is standard input.
     #[arg(long, value_name = "FILE")]
@@ -89,7 +84,6 @@ pub struct TestArgs {
     #[arg(required = true, add = ArgValueCompleter::new(complete::programs))]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub sources: SourceArgs,
     /// The engine [default: every engine].
     #[arg(long, value_enum)]
@@ -101,7 +95,6 @@ pub struct TestArgs {
     #[arg(long, conflicts_with = "opt_level")]
     pub every_level: bool,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub limits: LimitArgs,
     /// Results as JSON.
     #[arg(long)]

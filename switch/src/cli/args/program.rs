@@ -16,7 +16,6 @@ pub struct CheckArgs {
     #[arg(add = ArgValueCompleter::new(complete::programs))]
     pub program: Option<PathBuf>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub sources: SourceArgs,
     /// Table entries; default: entries.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE", requires = "program")]
@@ -25,10 +24,8 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub limits: LimitArgs,
     /// Warnings fail the check.
     #[arg(long)]
@@ -93,7 +90,6 @@ pub enum SchemaKind {
 #[derive(Debug, Args)]
 pub struct DumpArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     /// Which form.
     #[arg(long, value_enum, default_value_t = Stage::Ir)]
@@ -122,7 +118,6 @@ pub enum Stage {
 #[derive(Debug, Args)]
 pub struct P4InfoArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     /// How it is written.
     #[arg(long, value_enum, default_value_t = P4InfoFormat::Text)]
@@ -149,7 +144,6 @@ pub struct ConvertArgs {
     /// The program, NAME.p4, or the JSON that p4c made of it for bmv2.
     pub program: PathBuf,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub sources: SourceArgs,
     /// Where to write; standard output when absent, or `-`.
     #[arg(short, long, value_name = "FILE")]
@@ -160,7 +154,6 @@ pub struct ConvertArgs {
 #[derive(Debug, Args)]
 pub struct PackArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     /// Where to write; `-` is standard output. NAME.json is the same as text, for controllers that push the JSON of bmv2.
     #[arg(short, long, value_name = "FILE")]
@@ -171,7 +164,6 @@ pub struct PackArgs {
 #[derive(Debug, Args)]
 pub struct GraphArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     /// Where to write: NAME.svg or NAME.dot; `-` is standard output, the default of --json.
     #[arg(short, long, value_name = "FILE", required_unless_present = "json")]

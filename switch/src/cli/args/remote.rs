@@ -44,7 +44,6 @@ pub struct PlaceArgs {
 #[derive(Clone, Debug, Args)]
 pub struct SwitchArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub place: PlaceArgs,
     /// JSON, an object a line.
     #[arg(long, global = true)]
@@ -332,11 +331,9 @@ macro_rules! command_args {
             #[derive(Debug, Args)]
             pub struct $name {
                 #[command(subcommand)]
-                #[expect(missing_docs, reason = "documented on the type")]
-                pub command: $command,
+                            pub command: $command,
                 #[command(flatten)]
-                #[expect(missing_docs, reason = "documented on the type")]
-                pub on: SwitchArgs,
+                            pub on: SwitchArgs,
             }
         )*
     };
@@ -369,7 +366,6 @@ command_args! {
 #[derive(Debug, Args)]
 pub struct StatsArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
     /// The entries that most packets met too: so many of each table that counts [without a value: 20].
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]

@@ -17,10 +17,8 @@ use crate::units::{Bytes, UnitError};
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
     /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]

@@ -82,7 +82,6 @@ pub struct SimpleSwitchArgs {
     #[arg(long)]
     pub insecure: bool,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub target: TargetArgs,
     /// The options of the target, as bmv2 wants them: -- --grpc-server-addr 127.0.0.1:50051 --cpu-port 255.
     #[arg(last = true, value_name = "TARGET OPTIONS")]
@@ -188,7 +187,6 @@ impl RefusedArgs {
 #[command(name = "simple_switch_grpc .. --", no_binary_name = true)]
 pub struct TargetCli {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub target: TargetArgs,
 }
 

@@ -13,10 +13,8 @@ use super::{PlaceArgs, ProgramArgs, SwitchArgs};
 #[derive(Debug, Args)]
 pub struct QueueArgs {
     #[command(subcommand)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub command: QueueCommand,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
 }
 
@@ -49,10 +47,8 @@ pub enum QueueCommand {
 #[derive(Debug, Args)]
 pub struct SwapArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
     /// Say what would survive, and change nothing.
     #[arg(long)]
@@ -83,10 +79,8 @@ pub struct DigestArgs {
     #[arg(add = ArgValueCandidates::new(complete::arrays))]
     pub name: Option<String>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub until: UntilArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
 }
 
@@ -94,10 +88,8 @@ pub struct DigestArgs {
 #[derive(Debug, Args)]
 pub struct EventsArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub until: UntilArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
 }
 
@@ -105,10 +97,8 @@ pub struct EventsArgs {
 #[derive(Debug, Args)]
 pub struct PacketArgs {
     #[command(subcommand)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub command: PacketCommand,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
 }
 
@@ -129,7 +119,6 @@ pub enum PacketCommand {
     /// Show packets to the CPU port, from now on.
     Listen {
         #[command(flatten)]
-        #[expect(missing_docs, reason = "documented on the type")]
         until: UntilArgs,
     },
 }
@@ -138,10 +127,8 @@ pub enum PacketCommand {
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     #[command(subcommand)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub command: CaptureCommand,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
 }
 
@@ -173,7 +160,6 @@ pub enum CaptureCommand {
 #[derive(Debug, Args)]
 pub struct TopArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
     /// Show it once and end.
     #[arg(long)]
@@ -201,7 +187,6 @@ pub struct LiveTraceArgs {
     #[arg(long, value_name = "N")]
     pub rate: Option<u32>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub place: PlaceArgs,
 }
 
@@ -209,7 +194,6 @@ pub struct LiveTraceArgs {
 #[derive(Debug, Args)]
 pub struct SaveArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
     /// Into this file; without it, and for `-`, to standard output.
     #[arg(short, long, value_name = "FILE")]
@@ -222,6 +206,5 @@ pub struct RestoreArgs {
     /// An entries file, as `save` writes it; `-` is standard input.
     pub file: PathBuf,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
     pub on: SwitchArgs,
 }
