@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use wireyard_tables::time::{Deadline, Span, Time};
 
-use super::aeth;
 use super::opcode::{Extra, Kind, Op, Position, Service};
 use super::packet::{
     AtomicEth, Bth, ClassHint, Deth, Headers, Leading, OutPacket, PayloadRef, Reth, Trailing,
@@ -438,9 +437,4 @@ fn extend(packet: &mut OutPacket, link: &Link, wqe: &Wqe, index: u32) {
             packet.path = path;
         }
     }
-}
-
-/// The RNR wait for a timer code.
-fn rnr_wait(code: u8) -> Span {
-    aeth::rnr_timer(code)
 }

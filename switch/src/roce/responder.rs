@@ -393,15 +393,5 @@ fn check_length(packet: &InPacket<'_>, op: Op, mtu: u32) -> Result<(), Refusal> 
 }
 
 fn failed(recv: &RecvWr, qp: u32, status: Status) -> Completion {
-    Completion {
-        wr_id: recv.wr_id,
-        qp,
-        status,
-        op: CompletionOp::Recv,
-        len_bytes: 0,
-        imm: None,
-        invalidated: None,
-        source: None,
-        solicited: false,
-    }
+    Completion::new(recv.wr_id, qp, status, CompletionOp::Recv)
 }

@@ -180,6 +180,23 @@ pub struct Completion {
     pub solicited: bool,
 }
 
+impl Completion {
+    /// One of these first fields: nothing moved, nothing received.
+    pub fn new(wr_id: u64, qp: u32, status: Status, op: CompletionOp) -> Completion {
+        Completion {
+            wr_id,
+            qp,
+            status,
+            op,
+            len_bytes: 0,
+            imm: None,
+            invalidated: None,
+            source: None,
+            solicited: false,
+        }
+    }
+}
+
 /// Why a work request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {

@@ -2,13 +2,13 @@
 
 use wireyard_tables::time::{Deadline, Time};
 
-use super::super::aeth::{NakCode, Sack, Syndrome};
+use super::super::aeth::{NakCode, Sack, Syndrome, rnr_timer};
 use super::super::packet::Aeth;
 use super::super::psn::Psn;
 use super::super::qp::Ctx;
 use super::super::rp::AckSample;
 use super::super::verbs::{Completion, CompletionOp, SendOp, Status};
-use super::{Requester, Wqe, rnr_wait};
+use super::{Requester, Wqe};
 
 /// The queue pair must go to ERR; the front request ends with this status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Requester {
         if self.limits.rnr_retry != RNR_FOR_EVER {
             self.rnr_left = self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
         }
-        self.rnr_until = Deadline::at(now + rnr_wait(code));
+        self.rnr_until = Deadline::at(now + rnr_timer(code));
         Ok(())
     }
 
@@ -306,15 +306,6 @@ fn completion(wqe: &Wqe, qp: u32, status: Status) -> Completion {
         SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => CompletionOp::Atomic,
         _ => CompletionOp::Send,
     };
-    Completion {
-        wr_id: wqe.wr.wr_id,
-        qp,
-        status,
-        op,
-        len_bytes: wqe.wr.local.len,
-        imm: None,
-        invalidated: None,
-        source: None,
-        solicited: false,
-    }
+    let len_bytes = wqe.wr.local.len;
+    Completion { len_bytes, ..Completion::new(wqe.wr.wr_id, qp, status, op) }
 }

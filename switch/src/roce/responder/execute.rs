@@ -158,14 +158,9 @@ fn received_message(
     qp: u32,
 ) -> Completion {
     Completion {
-        wr_id: recv.wr_id,
-        qp,
-        status: super::Status::Success,
-        op,
         len_bytes,
         imm: packet.headers.imm(),
-        invalidated: None,
-        source: None,
         solicited: packet.headers.bth.solicited,
+        ..Completion::new(recv.wr_id, qp, super::Status::Success, op)
     }
 }

@@ -139,17 +139,10 @@ impl Responder {
                     if !has_receive {
                         ctx.counters.accepted_payload_bytes += u64::from(len_bytes);
                     }
-                    ctx.cq.push_back(Completion {
-                        wr_id: recv.wr_id,
-                        qp: ctx.link.qpn,
-                        status: Status::Success,
-                        op: CompletionOp::RecvWriteImm,
-                        len_bytes,
-                        imm: Some(value),
-                        invalidated: None,
-                        source: None,
-                        solicited,
-                    });
+                    let (qp, op) = (ctx.link.qpn, CompletionOp::RecvWriteImm);
+                    let done = Completion::new(recv.wr_id, qp, Status::Success, op);
+                    let imm = Some(value);
+                    ctx.cq.push_back(Completion { len_bytes, imm, solicited, ..done });
                 }
             }
             self.arrivals.places.pop_front();
