@@ -56,15 +56,8 @@ pub struct TableEntry {
 impl TableEntry {
     /// An entry that runs an action, without priority, timeout and rates.
     pub fn new(table: TableId, matches: Vec<Match>, action: ActionCall) -> TableEntry {
-        TableEntry {
-            key: EntryKey { table, matches, priority: 0 },
-            target: Target::Action(action),
-            idle_timeout: None,
-            meter: None,
-            counter: None,
-            since_hit: None,
-            is_const: false,
-        }
+        let key = EntryKey { table, matches, priority: 0 };
+        TableEntry { target: Target::Action(action), ..TableEntry::of_key(key) }
     }
 
     /// An entry with this key, for a deletion, which reads nothing else.
