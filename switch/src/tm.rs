@@ -228,7 +228,8 @@ pub enum PortError {
 
 impl<P: Default> Tm<P> {
     /// Memory in bytes of a waiting packet apart from its frame: the packet itself, and its slot.
-    pub const BYTES_PER_PACKET: usize = size_of::<P>() + size_of::<queue::Slot>();
+    #[cfg(test)]
+    pub(crate) const BYTES_PER_PACKET: usize = size_of::<P>() + size_of::<queue::Slot>();
 
     /// A traffic manager without ports; allocates all packet slots.
     pub fn new(config: Config) -> Tm<P> {

@@ -391,7 +391,8 @@ fn ternary(criterion: &mut Criterion) {
                 range(rule.ports[0]),
                 range(rule.ports[1]),
             ];
-            Entry::new(matches, 1, vec![i as u64]).with_priority((n - i) as u32)
+            let priority = (n - i) as u32;
+            Entry { priority, ..Entry::new(matches, 1, vec![i as u64]) }
         };
         use MatchKind::{Optional, Range, Ternary};
         let fields = [(32, Ternary), (32, Ternary), (8, Optional), (16, Range), (16, Range)];

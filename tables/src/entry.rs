@@ -88,12 +88,6 @@ impl Entry {
         let target = Target::Action(ActionCall { action, data });
         Entry { matches, priority: 0, target, idle_timeout: None, meter: None }
     }
-
-    /// The same with a priority.
-    #[must_use]
-    pub fn with_priority(self, priority: u32) -> Entry {
-        Entry { priority, ..self }
-    }
 }
 
 /// A table.

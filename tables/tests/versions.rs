@@ -392,7 +392,7 @@ fn a_group_of_an_entry_goes_with_it_and_comes_back_with_a_batch_that_fails() {
 #[test]
 fn const_tables_and_defaults_refuse_changes() {
     let mut spec = spec("t", 16, MatchKind::Ternary, 8);
-    let any = Entry::new(vec![Match::Any], 1, vec![4]).with_priority(1);
+    let any = Entry { priority: 1, ..Entry::new(vec![Match::Any], 1, vec![4]) };
     spec.entries = vec![any.clone()];
     (spec.const_entries, spec.const_default) = (true, true);
     let tables = tables(&[spec.clone()]);
@@ -405,7 +405,7 @@ fn const_tables_and_defaults_refuse_changes() {
         "update 0 ('t'): const: it is fixed by the program and cannot be changed"
     );
     // Of a table that may change, one entry may not.
-    let loose = Entry::new(vec![Match::Any], 1, vec![5]).with_priority(2);
+    let loose = Entry { priority: 2, ..Entry::new(vec![Match::Any], 1, vec![5]) };
     let mixed = TableSpec {
         entries: vec![any.clone(), loose.clone()],
         const_entries: false,
@@ -438,7 +438,7 @@ fn a_million_entries_load() {
         for chunk in (0..u64::from(n)).collect::<Vec<_>>().chunks(100_000) {
             let update = |&key: &u64| match insert(T0, key * 4099, key) {
                 Update::Insert(table, entry) if kind == MatchKind::Ternary => {
-                    Update::Insert(table, entry.with_priority(1))
+                    Update::Insert(table, Entry { priority: 1, ..entry })
                 }
                 update => update,
             };
