@@ -175,6 +175,25 @@ impl Indices {
         index
     }
 
+    /// The index of a new object (`new`), of which there are `len` and may be `capacity`, or the one that an old object
+    /// has.
+    fn index_for(
+        &mut self,
+        id: u32,
+        known: Option<u32>,
+        new: bool,
+        len: usize,
+        capacity: u32,
+    ) -> Result<u32, EntryError> {
+        match (known, new) {
+            (Some(_), true) => Err(EntryError::Duplicate),
+            (None, false) => Err(EntryError::NotFound),
+            (None, true) if len as u64 >= u64::from(capacity) => Err(EntryError::Full { capacity }),
+            (None, true) => Ok(self.take(id)),
+            (Some(index), false) => Ok(index),
+        }
+    }
+
     /// Undoes the freeing of an index, which may have got another id since.
     fn take_back(&mut self, index: u32, id: u32) {
         self.free.pop();
@@ -362,15 +381,8 @@ impl ProfileWriter {
         if was.is_none() && new {
             self.check_mixed(id)?;
         }
-        let index = match (&was, new) {
-            (Some(_), true) => return Err(EntryError::Duplicate),
-            (None, false) => return Err(EntryError::NotFound),
-            (None, true) if self.members.len() as u64 >= u64::from(self.spec.capacity) => {
-                return Err(EntryError::Full { capacity: self.spec.capacity });
-            }
-            (None, true) => self.member_indices.take(id),
-            (Some(was), false) => was.index,
-        };
+        let (known, taken) = (was.as_ref().map(|was| was.index), self.members.len());
+        let index = self.member_indices.index_for(id, known, new, taken, self.spec.capacity)?;
         let words = call_words(call, self.replica.front().data_words);
         self.log.push(match was {
             None => ProfileOp::AddMember(index, words),
@@ -410,15 +422,8 @@ impl ProfileWriter {
         if was.is_none() && new {
             self.check_mixed(id)?;
         }
-        let index = match (&was, new) {
-            (Some(_), true) => return Err(EntryError::Duplicate),
-            (None, false) => return Err(EntryError::NotFound),
-            (None, true) if self.groups.len() as u64 >= u64::from(self.spec.max_groups) => {
-                return Err(EntryError::Full { capacity: self.spec.max_groups });
-            }
-            (None, true) => self.group_indices.take(id),
-            (Some(was), false) => was.index,
-        };
+        let (known, taken) = (was.as_ref().map(|was| was.index), self.groups.len());
+        let index = self.group_indices.index_for(id, known, new, taken, self.spec.max_groups)?;
         self.count_members(members, 1);
         if let Some(was) = &was {
             self.count_members(&was.members, -1);
