@@ -99,7 +99,7 @@ pub enum AstBin {
 
 impl AstBin {
     /// As it is written.
-    pub fn sign(self) -> &'static str {
+    pub fn symbol(self) -> &'static str {
         use AstBin::*;
         match self {
             Add => "+",

@@ -66,7 +66,7 @@ pub(super) enum Op {
 }
 
 /// Every operator with its sign.
-const SIGNS: [(Op, &str); 10] = [
+const SYMBOLS: [(Op, &str); 10] = [
     (Op::Add, "+"),
     (Op::Sub, "-"),
     (Op::Mul, "*"),
@@ -80,12 +80,12 @@ const SIGNS: [(Op, &str); 10] = [
 ];
 
 impl Op {
-    pub(super) fn find(sign: &str) -> Option<Op> {
-        SIGNS.iter().find(|(_, known)| *known == sign).map(|(op, _)| *op)
+    pub(super) fn find(symbol: &str) -> Option<Op> {
+        SYMBOLS.iter().find(|(_, known)| *known == symbol).map(|(op, _)| *op)
     }
 
-    fn sign(self) -> &'static str {
-        SIGNS.iter().find(|(op, _)| *op == self).map_or("", |(_, sign)| sign)
+    fn symbol(self) -> &'static str {
+        SYMBOLS.iter().find(|(op, _)| *op == self).map_or("", |(_, symbol)| symbol)
     }
 }
 
@@ -286,7 +286,7 @@ impl Translator<'_, '_> {
             Op::Add | Op::Sub | Op::Mul | Op::And | Op::Or | Op::Xor => {
                 let (left, right) =
                     (self.modular(left, bits, span)?, self.modular(right, bits, span)?);
-                Some(format!("({left} {} {right})", op.sign()))
+                Some(format!("({left} {} {right})", op.symbol()))
             }
             Op::Shl => {
                 let left = self.modular(left, bits, span)?;
@@ -307,12 +307,12 @@ impl Translator<'_, '_> {
                 let (a, b) = (natural(left), natural(right));
                 if a.signed || b.signed {
                     return self
-                        .no_operator(&format!("{} between signed numbers", op.sign()), span);
+                        .no_operator(&format!("{} between signed numbers", op.symbol()), span);
                 }
                 let width = self.bounded(a.bits.max(b.bits), span)?;
                 let (left, right) =
                     (self.modular(left, width, span)?, self.modular(right, width, span)?);
-                Some(resized(&format!("({left} {} {right})", op.sign()), width, false, bits))
+                Some(resized(&format!("({left} {} {right})", op.symbol()), width, false, bits))
             }
         }
     }

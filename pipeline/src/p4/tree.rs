@@ -429,9 +429,9 @@ pub(super) enum Binary {
 
 impl Binary {
     /// As it is written.
-    pub(super) fn sign(self) -> &'static str {
+    pub(super) fn symbol(self) -> &'static str {
         match self {
-            Binary::Op(op) => op.sign(),
+            Binary::Op(op) => op.symbol(),
             Binary::Div => "/",
         }
     }

@@ -52,7 +52,7 @@ fn write_plain(out: &mut String, value: &Ast) {
             write(out, &operand.value, UNARY);
         }
         Ast::Binary(operator, left, right) => {
-            let (sign, strength) = (operator.sign(), level(*operator));
+            let (sign, strength) = (operator.symbol(), level(*operator));
             // Operators of one level associate to the left; comparisons not at all.
             write(out, &left.value, strength + u8::from(strength == COMPARISON));
             out.push_str(&format!(" {sign} "));

@@ -30,7 +30,7 @@ impl Walk<'_> {
                 _ => self.key_name(callee),
             },
             ExprKind::Binary(operator, a, b) => {
-                format!("{} {} {}", self.key_name(a), operator.sign(), self.key_name(b))
+                format!("{} {} {}", self.key_name(a), operator.symbol(), self.key_name(b))
             }
             ExprKind::Cast(_, of) => self.key_name(of),
             _ => String::new(),

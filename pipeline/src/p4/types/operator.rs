@@ -171,7 +171,7 @@ impl Checker<'_> {
             Binary::Div | Binary::Op(AstBin::Rem) => self.division(left, right, &a, &b),
         };
         let Some(ty) = ty else {
-            let text = format!("`{}` cannot be applied to {a} and {b}", op.sign());
+            let text = format!("`{}` cannot be applied to {a} and {b}", op.symbol());
             let error = self.type_error(expr.span, text);
             if matches!(op, Binary::Op(AstBin::Shl | AstBin::Shr)) && matches!(a, Type::Integer) {
                 error.help("give the number on the left a width, as in 8w1");

@@ -159,7 +159,7 @@ impl Checker<'_> {
                 _ => self.converts(value, &got, &ty),
             };
         if !fits {
-            let text = format!("`{}=` cannot be applied to {ty} and {got}", operator.sign());
+            let text = format!("`{}=` cannot be applied to {ty} and {got}", operator.symbol());
             self.type_error(statement.span, text);
         }
     }
