@@ -20,7 +20,7 @@ pub enum LinkType {
 /// The names after `link.` in a program.
 pub fn link_types() -> ExternRegistry {
     let mut registry = ExternRegistry::new();
-    LinkType::ALL.iter().for_each(|link| registry.add_link_type(link.name(), *link as u8));
+    LinkType::ALL.iter().for_each(|link| registry.add_link_type(link.name(), link.code()));
     registry
 }
 
@@ -28,6 +28,17 @@ impl LinkType {
     /// All of them, in the order of their names in port specifications.
     pub const ALL: [LinkType; 4] =
         [LinkType::Ethernet, LinkType::Infiniband, LinkType::Opa, LinkType::Erf];
+
+    /// The value of `std.ingress_link` in programs.
+    #[inline]
+    pub const fn code(self) -> u8 {
+        match self {
+            LinkType::Ethernet => 0,
+            LinkType::Infiniband => 1,
+            LinkType::Opa => 2,
+            LinkType::Erf => 3,
+        }
+    }
 
     /// The name in programs (`std.ingress_link`) and port specifications.
     pub const fn name(self) -> &'static str {

@@ -147,12 +147,7 @@ impl Slot {
     /// The value of `std.ingress_link` in the program.
     #[inline]
     pub(super) fn link_code(&self) -> u8 {
-        match self.link {
-            LinkType::Ethernet => 0,
-            LinkType::Infiniband => 1,
-            LinkType::Opa => 2,
-            LinkType::Erf => 3,
-        }
+        self.link.code()
     }
 
     /// True if the link cannot carry frames now. A capture whose input has ended still takes frames.

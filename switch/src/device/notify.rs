@@ -111,9 +111,9 @@ impl Notifier {
         now: Time,
     ) {
         let [src, dst, dest_qp, opcode, mark, sender_qp] = *args else { return };
-        let link = match packet.ingress_link {
-            1 => LinkType::Infiniband,
-            _ => LinkType::Ethernet,
+        let link = match packet.ingress_link == LinkType::Infiniband.code() {
+            true => LinkType::Infiniband,
+            false => LinkType::Ethernet,
         };
         let Ok((address, marked)) = self.frames.transport.marked(link, bytes) else {
             self.not_transport += 1;

@@ -78,12 +78,10 @@ impl Filter {
         let mut decoder = decoder.map_err(|error| ControlError::Internal(error.to_string()))?;
         Ok(Box::new(move |interface: u32, bytes: &[u8], wire_len: u32| {
             let port = ports.get(interface as usize / 3);
-            // The index is the code of the link type in programs (`std.ingress_link`).
-            let link = LinkType::ALL
-                .iter()
-                .position(|link| port.is_some_and(|it| it.frames == link.name()));
+            let is_of_port = |link: &LinkType| port.is_some_and(|it| it.frames == link.name());
+            let link = LinkType::ALL.into_iter().find(is_of_port).unwrap_or(LinkType::Ethernet);
             let start = (port.map_or(PortNumber(0), |port| port.port), wire_len as usize);
-            let parsed = decoder.parse(bytes, link.unwrap_or(0) as u8);
+            let parsed = decoder.parse(bytes, link.code());
             parsed.is_some_and(|parsed| self.is_met_by(&Recorded { parsed, start }))
         }))
     }
