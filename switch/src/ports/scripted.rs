@@ -9,13 +9,15 @@ use wireyard_tables::time::Time;
 
 use super::{LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 
-/// The port; it receives nothing, and sends all frames except those that are too long.
+/// The port; it receives at most one frame, with an error, and sends all frames except those that are too long.
 #[derive(Default)]
 pub(crate) struct ScriptedPort {
     /// Longest frame that it sends; zero sends all.
     pub(crate) longest: u32,
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) poll_fd: Option<RawFd>,
+    /// Received by the next burst, which fails.
+    pub(crate) last: Option<RxFrame>,
     /// Set when it is flushed.
     pub(crate) is_flushed: Arc<AtomicBool>,
     /// Set when it is closed.
@@ -39,10 +41,12 @@ impl Port for ScriptedPort {
         &mut self,
         _: &mut PacketMemory,
         _: Time,
-        _: &mut Vec<RxFrame>,
+        out: &mut Vec<RxFrame>,
         _: usize,
     ) -> Result<usize, PortError> {
-        Ok(0)
+        let Some(last) = self.last.take() else { return Ok(0) };
+        out.push(last);
+        Err(PortError::Gone { port: "scripted".into(), help: String::new() })
     }
 
     fn tx_burst(

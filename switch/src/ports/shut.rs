@@ -55,13 +55,14 @@ impl Port for ShutPort {
         if !self.is_shut {
             return self.inner.rx_burst(mem, now, out, max);
         }
-        self.inner.rx_burst(mem, now, &mut self.arrived, max)?;
+        let received = self.inner.rx_burst(mem, now, &mut self.arrived, max);
+        // Also what came before an error.
         for frame in self.arrived.drain(..) {
             self.rx_down += 1;
             self.rx_bytes += u64::from(frame.len);
             mem.free(frame.buf);
         }
-        Ok(0)
+        received.map(|_| 0)
     }
 
     fn tx_burst(
@@ -120,6 +121,7 @@ mod tests {
     use wireyard_pipeline::packet::MemoryConfig;
     use wireyard_tables::time::Span;
 
+    use super::super::ChecksumStatus;
     use super::super::faults::FaultyPort;
     use super::super::faults::chance::FaultSetup;
     use super::super::scripted::ScriptedPort;
@@ -147,5 +149,18 @@ mod tests {
         assert!(port.set_faults(FaultSetup::NONE) && port.fault_setup().is_none());
         port.close(&mut mem);
         assert!(is_closed.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn frames_before_an_error_are_dropped_too() {
+        let config = MemoryConfig { chunks: 4, chunk_bytes: 2048, headroom_bytes: 256 };
+        let mut mem = PacketMemory::new(config).unwrap();
+        let buf = mem.alloc().unwrap();
+        let (timestamp, checksum) = (Time::ZERO, ChecksumStatus::AsReceived);
+        let frame = RxFrame { buf, data_off: 256, len: 60, wire_len: 60, timestamp, checksum };
+        let mut port =
+            ShutPort::new(Box::new(ScriptedPort { last: Some(frame), ..ScriptedPort::default() }));
+        assert!(port.rx_burst(&mut mem, Time::ZERO, &mut Vec::new(), 8).is_err());
+        assert_eq!((mem.free_chunks(), port.stats().rx_down), (4, 1));
     }
 }
