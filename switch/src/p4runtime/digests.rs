@@ -2,12 +2,13 @@
 //!
 //! A state machine without streams and clocks. Messages of a digest are sent in lists: when `max_list_size` wait, or
 //! the oldest has waited for `max_timeout_ns`. Values that were sent are not sent again until their list is
-//! acknowledged, or `ack_timeout_ns` has passed. Time is in nanoseconds from an arbitrary start.
+//! acknowledged, or `ack_timeout_ns` has passed. Timeouts are in nanoseconds, as controllers write and read them.
 
 use std::collections::{BTreeMap, HashSet};
 
 use wireyard_pipeline::ids::{DigestId, Id};
 use wireyard_pipeline::ir::{self, Program};
+use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::control::ControlError;
 
@@ -61,9 +62,10 @@ pub struct DigestCounts {
 struct Digest {
     config: Config,
     waiting: Vec<Vec<u128>>,
-    since_ns: u64,
+    /// When the first of these was added.
+    since: Time,
     /// Lists without an acknowledgement, with the time they were sent.
-    sent: BTreeMap<u64, (u64, Vec<Vec<u128>>)>,
+    sent: BTreeMap<u64, (Time, Vec<Vec<u128>>)>,
     /// The values in them.
     known: HashSet<Vec<u128>>,
     /// Counts that never decrease; `waiting` and `unacknowledged` are computed from the lists.
@@ -168,37 +170,34 @@ impl Digests {
     }
 
     /// Adds a message of the program for a list, unless its values wait or were sent and not acknowledged.
-    pub fn add(&mut self, digest: DigestId, values: Vec<u128>, now_ns: u64) {
+    pub fn add(&mut self, digest: DigestId, values: Vec<u128>, now: Time) {
         let Some(found) = self.digests.get_mut(&digest) else { return };
-        found.forget(now_ns);
+        found.expire(now);
         if found.known.contains(&values) || found.waiting.contains(&values) {
             return;
         }
         if found.waiting.is_empty() {
-            found.since_ns = now_ns;
+            found.since = now;
         }
         found.waiting.push(values);
     }
 
     /// Lists to be sent now.
-    pub fn due(&mut self, now_ns: u64) -> Vec<List> {
+    pub fn due(&mut self, now: Time) -> Vec<List> {
         let mut lists = Vec::new();
         for (id, digest) in &mut self.digests {
-            digest.forget(now_ns);
+            digest.expire(now);
             let most = match digest.config.max_list_size {
                 0 => LIST_MAX,
                 size => size.min(LIST_MAX),
             };
-            while digest.waiting.len() >= most
-                || (!digest.waiting.is_empty()
-                    && now_ns >= digest.since_ns.saturating_add(digest.config.max_timeout_ns))
-            {
+            while digest.waiting.len() >= most || digest.next_due().is_by(now) {
                 let rest = digest.waiting.split_off(most.min(digest.waiting.len()));
                 let messages = std::mem::replace(&mut digest.waiting, rest);
                 self.lists += 1;
                 digest.counts.lists += 1;
                 digest.counts.sent += messages.len() as u64;
-                digest.remember(self.lists, &messages, now_ns);
+                digest.await_acknowledgement(self.lists, &messages, now);
                 lists.push(List { digest: *id, id: self.lists, messages });
             }
         }
@@ -206,9 +205,8 @@ impl Digests {
     }
 
     /// When [`Digests::due`] returns a list next, if no message is added.
-    pub fn next_due_ns(&self) -> Option<u64> {
-        let waiting = self.digests.values().filter(|digest| !digest.waiting.is_empty());
-        waiting.map(|digest| digest.since_ns.saturating_add(digest.config.max_timeout_ns)).min()
+    pub fn next_due(&self) -> Deadline {
+        self.digests.values().map(Digest::next_due).min().unwrap_or(Deadline::NEVER)
     }
 
     /// Acknowledges a list. Doing so twice has no effect.
@@ -226,18 +224,27 @@ impl Digests {
 }
 
 impl Digest {
-    fn remember(&mut self, list: u64, messages: &[Vec<u128>], now_ns: u64) {
+    /// When its messages are sent although their list is not full.
+    fn next_due(&self) -> Deadline {
+        match self.waiting.is_empty() {
+            true => Deadline::NEVER,
+            false => Deadline::at(self.since + Span::from_ns(self.config.max_timeout_ns)),
+        }
+    }
+
+    fn await_acknowledgement(&mut self, list: u64, messages: &[Vec<u128>], now: Time) {
         if self.config.ack_timeout_ns == 0 || self.known.len() >= UNACKNOWLEDGED_MAX {
             return;
         }
         self.known.extend(messages.iter().cloned());
-        self.sent.insert(list, (now_ns, messages.to_vec()));
+        self.sent.insert(list, (now, messages.to_vec()));
     }
 
     /// Removes values whose acknowledgement did not arrive in time, so that they may be sent again.
-    fn forget(&mut self, now_ns: u64) {
+    fn expire(&mut self, now: Time) {
+        let timeout = Span::from_ns(self.config.ack_timeout_ns);
         while let Some(first) = self.sent.first_entry() {
-            if now_ns < first.get().0.saturating_add(self.config.ack_timeout_ns) {
+            if now < first.get().0 + timeout {
                 return;
             }
             let (_, messages) = first.remove();
@@ -252,6 +259,10 @@ mod tests {
     use super::*;
     use wireyard_pipeline::ids::Id;
 
+    fn at(ns: u64) -> Time {
+        Time::from_ns(ns)
+    }
+
     fn configured(config: Config) -> (Digests, DigestId) {
         let (mut digests, id) = (Digests::default(), DigestId::new(0));
         digests.insert(id, config).unwrap();
@@ -262,44 +273,44 @@ mod tests {
     fn a_list_goes_when_it_is_full_or_its_first_message_has_waited() {
         let config = Config { max_timeout_ns: 100, max_list_size: 2, ack_timeout_ns: 0 };
         let (mut digests, id) = configured(config);
-        digests.add(id, vec![1], 10);
-        assert_eq!((digests.due(109), digests.next_due_ns()), (vec![], Some(110)));
-        digests.add(id, vec![2], 50);
-        let lists = digests.due(50);
+        digests.add(id, vec![1], at(10));
+        assert_eq!((digests.due(at(109)), digests.next_due()), (vec![], Deadline::at(at(110))));
+        digests.add(id, vec![2], at(50));
+        let lists = digests.due(at(50));
         assert_eq!(lists, [List { digest: id, id: 1, messages: vec![vec![1], vec![2]] }]);
-        digests.add(id, vec![3], 60);
-        assert_eq!(digests.due(160)[0].messages, [[3]]);
-        assert_eq!(digests.next_due_ns(), None);
+        digests.add(id, vec![3], at(60));
+        assert_eq!(digests.due(at(160))[0].messages, [[3]]);
+        assert_eq!(digests.next_due(), Deadline::NEVER);
     }
 
     #[test]
     fn a_list_that_nobody_received_may_be_sent_again() {
         let config = Config { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: 1000 };
         let (mut digests, id) = configured(config);
-        digests.add(id, vec![1], 0);
-        let list = digests.due(0).remove(0);
+        digests.add(id, vec![1], at(0));
+        let list = digests.due(at(0)).remove(0);
         digests.dropped(&list);
         assert_eq!((digests.counts()[&id].dropped, digests.counts()[&id].unacknowledged), (1, 0));
-        digests.add(id, vec![1], 10);
-        assert_eq!(digests.due(10)[0].messages, [[1]]);
+        digests.add(id, vec![1], at(10));
+        assert_eq!(digests.due(at(10))[0].messages, [[1]]);
     }
 
     #[test]
     fn values_without_an_acknowledgement_are_not_sent_twice() {
         let config = Config { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: 1000 };
         let (mut digests, id) = configured(config);
-        digests.add(id, vec![1], 0);
-        let list = digests.due(0)[0].id;
-        digests.add(id, vec![1], 10);
-        assert!(digests.due(10).is_empty());
+        digests.add(id, vec![1], at(0));
+        let list = digests.due(at(0))[0].id;
+        digests.add(id, vec![1], at(10));
+        assert!(digests.due(at(10)).is_empty());
         digests.acknowledge(id, list).unwrap();
         digests.acknowledge(id, list).unwrap();
-        digests.add(id, vec![1], 20);
-        assert_eq!(digests.due(20).len(), 1, "after the acknowledgement it is news");
-        digests.add(id, vec![1], 1019);
-        assert!(digests.due(1019).is_empty());
-        digests.add(id, vec![1], 1021);
-        assert_eq!(digests.due(1021).len(), 1, "the acknowledgement did not come in time");
+        digests.add(id, vec![1], at(20));
+        assert_eq!(digests.due(at(20)).len(), 1, "after the acknowledgement it is news");
+        digests.add(id, vec![1], at(1019));
+        assert!(digests.due(at(1019)).is_empty());
+        digests.add(id, vec![1], at(1021));
+        assert_eq!(digests.due(at(1021)).len(), 1, "the acknowledgement did not come in time");
     }
 
     #[test]
@@ -310,8 +321,8 @@ mod tests {
             Err(ControlError::AlreadyExists(_))
         ));
         digests.delete(id).unwrap();
-        digests.add(id, vec![1], 0);
-        assert!(digests.due(u64::MAX).is_empty());
+        digests.add(id, vec![1], at(0));
+        assert!(digests.due(Time::MAX).is_empty());
         assert!(matches!(digests.delete(id), Err(ControlError::NotFound(_))));
         assert!(matches!(digests.modify(id, Config::default()), Err(ControlError::NotFound(_))));
         assert!(digests.acknowledge(id, 1).is_err());
@@ -333,12 +344,12 @@ mod tests {
         let config = Config { max_timeout_ns: 100, ..Config::default() };
         for id in [0, 1] {
             digests.insert(DigestId::new(id), config).unwrap();
-            digests.add(DigestId::new(id), vec![id as u128], 0);
+            digests.add(DigestId::new(id), vec![id as u128], at(0));
         }
         digests.adopt(&old, &new);
         let id = DigestId::new(0);
         assert_eq!(digests.configs().collect::<Vec<_>>(), [(id, config)]);
-        assert_eq!(digests.due(100), [List { digest: id, id: 1, messages: vec![vec![1]] }]);
+        assert_eq!(digests.due(at(100)), [List { digest: id, id: 1, messages: vec![vec![1]] }]);
     }
 
     /// Messages that wait are values in the order of the fields.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use wireyard_pipeline::ids::Id;
+use wireyard_tables::time::Time;
 
 use super::counts::add;
 use super::packets;
@@ -142,20 +143,21 @@ impl Service {
         notice: Option<Notice>,
         start: Instant,
     ) -> Option<Duration> {
-        let now_ns = || start.elapsed().as_nanos() as u64;
-        notice.into_iter().for_each(|notice| self.pass_on(notice, now_ns()));
+        let now = || Time::from_ns(start.elapsed().as_nanos() as u64);
+        notice.into_iter().for_each(|notice| self.pass_on(notice, now()));
         for _ in 0..TOGETHER {
             match stream.try_next() {
-                Some(notice) => self.pass_on(notice, now_ns()),
+                Some(notice) => self.pass_on(notice, now()),
                 None => break,
             }
         }
-        self.send_digests(now_ns());
+        self.send_digests(now());
         self.device.counts.notices_lost.store(stream.lost(), Relaxed);
-        self.device.digests().next_due_ns().map(Duration::from_nanos)
+        let due = self.device.digests().next_due().instant();
+        due.map(|due| Duration::from_nanos(due.as_ns()))
     }
 
-    fn pass_on(&self, notice: Notice, now_ns: u64) {
+    fn pass_on(&self, notice: Notice, now: Time) {
         match notice.kind {
             NoticeKind::Packet(packet) => {
                 let pipeline = self.device.pipeline();
@@ -171,7 +173,7 @@ impl Service {
                 // another number.
                 let mut digests = self.device.digests();
                 if Arc::ptr_eq(&digest.program, &self.device.pipeline().schema.program) {
-                    digests.add(digest.digest, digest.values, now_ns);
+                    digests.add(digest.digest, digest.values, now);
                 }
             }
             NoticeKind::Idle(idle) => self.idle(&idle, time_of_day::signed_ns()),
@@ -198,8 +200,8 @@ impl Service {
         }
     }
 
-    fn send_digests(&self, now_ns: u64) {
-        let lists = self.device.digests().due(now_ns);
+    fn send_digests(&self, now: Time) {
+        let lists = self.device.digests().due(now);
         let pipeline = self.device.pipeline();
         let timestamp = time_of_day::signed_ns();
         for list in lists {
