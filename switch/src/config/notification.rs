@@ -12,7 +12,7 @@ use crate::units::Interval;
 /// `role`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum RoleWord {
     #[default]
     Switch,
@@ -22,7 +22,7 @@ pub enum RoleWord {
 /// `pacing`: the scope of one CNP per interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum PacingWord {
     #[default]
     Flow,
@@ -33,7 +33,7 @@ pub enum PacingWord {
 /// `window_end`: the treatment of marks inside an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum WindowEndWord {
     #[default]
     SendPending,

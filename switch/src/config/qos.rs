@@ -161,7 +161,7 @@ pub struct ProfileSection {
 /// `discard`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum DiscardWord {
     #[default]
     Drop,
@@ -201,7 +201,7 @@ pub struct WredSection {
 /// `decide_at`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum DecideAtWord {
     #[default]
     Dequeue,
@@ -211,7 +211,7 @@ pub enum DecideAtWord {
 /// `not_ect`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum NotEctWord {
     Drop,
     #[default]
@@ -221,7 +221,7 @@ pub enum NotEctWord {
 /// `type` of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum SchedulerType {
     Strict,
     Dwrr,
@@ -249,7 +249,7 @@ pub struct SchedulerSection {
 /// `flow_control`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum FlowControlWord {
     Off,
     Pause,
@@ -259,7 +259,7 @@ pub enum FlowControlWord {
 /// `action` of the watchdog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its word in the file")]
 pub enum StormActionWord {
     #[default]
     Drop,

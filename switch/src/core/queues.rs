@@ -23,7 +23,7 @@ pub struct QueueingReport {
 
 /// A buffer pool.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its name in the report")]
 pub struct PoolReport {
     pub name: String,
     pub reserved_bytes: u64,
@@ -67,7 +67,7 @@ macro_rules! report {
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, Serialize)]
-        #[allow(missing_docs)]
+        #[expect(missing_docs, reason = "each is its name in the report")]
         pub struct $report {
             pub $number: u8,
             $($(#[$doc])* pub $field: $type,)*
@@ -142,7 +142,7 @@ report! {
 
 /// Pauses of one priority.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its name in the report")]
 pub struct PauseReport {
     /// `None` for the whole link, by 802.3 PAUSE.
     pub priority: Option<u8>,
@@ -158,7 +158,7 @@ pub struct PauseReport {
 
 /// Outcomes of reported congestion.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each is its name in the report")]
 pub struct NotificationReport {
     /// Marked packets that programs reported.
     pub reported: u64,
