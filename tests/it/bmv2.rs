@@ -59,7 +59,7 @@ fn json_of_bmv2_passes_the_scripts_that_its_source_passes() {
             for (engine, level) in
                 [(EngineKind::Interp, 0), (EngineKind::Jit, 0), (EngineKind::Jit, 2)]
             {
-                match run_file(&script, engine, level, &[]) {
+                match run_file(&script, engine, level, &Place::default()) {
                     Outcome::Passed { packets: passed } => packets.push(passed),
                     other => panic!("{name}.{language}, {engine:?} {level}: {other:?}"),
                 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use wireyard_pipeline::passes::LEVEL_MAX;
-use wireyard_switch::program::EngineKind;
+use wireyard_switch::program::{EngineKind, Place};
 use wireyard_switch::stf::run::{Outcome, run_file};
 use wireyard_tests::binary::{run, wireyard};
 use wireyard_tests::{skip, workspace_root};
@@ -31,7 +31,7 @@ fn exercises_pass_their_packet_tests_on_every_engine() {
         for (engine, level) in
             [(EngineKind::Interp, 0), (EngineKind::Jit, 0), (EngineKind::Jit, LEVEL_MAX)]
         {
-            match run_file(&script, engine, level, &[]) {
+            match run_file(&script, engine, level, &Place::default()) {
                 Outcome::Passed { packets } => assert!(packets >= 3, "{}", script.display()),
                 other => panic!("{}, {engine:?} {level}: {other:?}", script.display()),
             }

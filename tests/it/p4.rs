@@ -15,7 +15,7 @@ use wireyard_pipeline::diag::{Diagnostics, Rejected, Severity, line_columns};
 use wireyard_pipeline::entries::load;
 use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_pipeline::source::{Loader, check_p4, parse_program};
-use wireyard_switch::program::EngineKind;
+use wireyard_switch::program::{EngineKind, Place};
 use wireyard_switch::stf::run::{Outcome, PORTS_OF_P4, run_file};
 use wireyard_tests::binary::wireyard;
 use wireyard_tests::{shared, skip};
@@ -190,7 +190,7 @@ fn packet_tests_of_the_collection_pass() {
         let number = paths.iter().position(|one| one == path).unwrap_or(0);
         let script = path.with_extension("stf");
         for (engine, level) in ways(number) {
-            match run_file(&script, engine, level, &[]) {
+            match run_file(&script, engine, level, &Place::default()) {
                 Outcome::Passed { .. } => {}
                 Outcome::Failed(text) | Outcome::Malformed(text) => {
                     let way = format!("{} at level {level}", engine.name());
@@ -355,7 +355,7 @@ fn the_yaml_of_programs_of_the_collection_behaves_the_same() {
         let run = |program: &Path, text: &str| {
             let head = format!("program {}\nports {}\n", program.display(), ports.join(" "));
             fs::write(&script, format!("{head}{text}")).expect("writes");
-            run_file(&script, EngineKind::Interp, 0, &[])
+            run_file(&script, EngineKind::Interp, 0, &Place::default())
         };
         let Outcome::Passed { packets } = run(path, &text) else {
             return Err("does not pass in P4".into());

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::passes::LEVEL_MAX;
-use wireyard_switch::program::EngineKind;
+use wireyard_switch::program::{EngineKind, Place};
 use wireyard_switch::stf::run::{Outcome, run_file};
 use wireyard_tests::binary::run;
 use wireyard_tests::{shared, skip};
@@ -13,7 +13,7 @@ use wireyard_tests::{shared, skip};
 fn passes_everywhere(script: &Path) {
     for engine in [EngineKind::Interp, EngineKind::Jit] {
         for level in 0..=LEVEL_MAX {
-            match run_file(script, engine, level, &[]) {
+            match run_file(script, engine, level, &Place::default()) {
                 Outcome::Passed { .. } => {}
                 Outcome::Failed(text) | Outcome::Malformed(text) => {
                     panic!("{}, {} at level {level}: {text}", script.display(), engine.name())

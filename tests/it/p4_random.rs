@@ -9,7 +9,7 @@ use std::path::Path;
 use wireyard_pipeline::ast::print::units;
 use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_pipeline::source::{Loader, parse_program};
-use wireyard_switch::program::EngineKind;
+use wireyard_switch::program::{EngineKind, Place};
 use wireyard_switch::stf::run::{Outcome, PORTS_OF_P4, run_file};
 use wireyard_tests::differ::random::Random;
 use wireyard_tests::p4::{Made, random};
@@ -21,7 +21,7 @@ fn fails(folder: &Path, program: &str, script: &str) -> Option<String> {
     fs::write(&path, format!("program {program}\n{script}")).expect("writes");
     let mut ways =
         (0..=LEVEL_MAX).flat_map(|level| [(EngineKind::Interp, level), (EngineKind::Jit, level)]);
-    ways.find_map(|(engine, level)| match run_file(&path, engine, level, &[]) {
+    ways.find_map(|(engine, level)| match run_file(&path, engine, level, &Place::default()) {
         Outcome::Passed { .. } => None,
         Outcome::Failed(why) | Outcome::Malformed(why) => {
             Some(format!("{program}, {} at level {level}: {why}", engine.name()))

@@ -54,7 +54,7 @@ fn every_packet_test_passes() {
         assert!(!scripts.is_empty(), "{} has no packet test", folder.display());
         for script in scripts {
             for (engine, level) in ways() {
-                match run_file(&script, engine, level, &[]) {
+                match run_file(&script, engine, level, &Place::default()) {
                     Outcome::Passed { packets } => packets_sent += packets,
                     Outcome::Failed(report) | Outcome::Malformed(report) => {
                         failures.push(format!("{report} on {} at level {level}", engine.name()));

@@ -7,7 +7,7 @@ use super::args::TestArgs;
 use super::{Status, complain, print, print_json};
 use crate::library;
 use crate::program::{EngineKind, Place};
-use crate::stf::run::{Outcome, run_file_at};
+use crate::stf::run::{Outcome, run_file};
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::passes::LEVEL_MAX;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &TestArgs) -> Status {
     let mut rows = Vec::new();
     for script in &scripts {
         for (at, (engine, level)) in ways.iter().enumerate() {
-            let outcome = run_file_at(script, *engine, *level, &place);
+            let outcome = run_file(script, *engine, *level, &place);
             let name = format!("{} [{} at level {level}]", shown(script), engine.name());
             let text = match &outcome {
                 Outcome::Passed { packets } => {

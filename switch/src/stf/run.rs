@@ -5,7 +5,7 @@ mod check;
 mod left;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::bmv2::is_bmv2;
@@ -74,14 +74,9 @@ struct How<'a> {
     traced: bool,
 }
 
-/// Runs a script file on one engine at one optimisation level.
-pub fn run_file(path: &Path, engine: EngineKind, level: u8, include: &[PathBuf]) -> Outcome {
-    let place = Place { include: include.to_vec(), ..Place::default() };
-    run_file_at(path, engine, level, &place)
-}
-
-/// The same with the folders, macros and limits of a place; the script names the program.
-pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) -> Outcome {
+/// Runs a script file on one engine at one optimisation level, with the folders, macros and limits of a place; the
+/// script names the program.
+pub fn run_file(path: &Path, engine: EngineKind, level: u8, place: &Place) -> Outcome {
     let shown = shown(path);
     let inside = crate::library::text_at(path).map(str::to_owned);
     let text = match inside.map_or_else(|| read_text(path, SCRIPT_BYTES_MAX), Ok) {
