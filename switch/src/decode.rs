@@ -41,7 +41,7 @@ pub struct Frame<'a> {
 
 /// The position of a packet in its capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Number in the file, from 1.
     pub number: u64,
     /// Nanoseconds since the first packet; before it, negative.

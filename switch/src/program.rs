@@ -25,7 +25,7 @@ use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 use wireyard_pipeline::state::{State, StateOptions};
 
 use crate::config::SwitchConfig;
-use crate::config::qos::Part;
+use crate::config::qos::WorkerShare;
 use crate::config::room::{Holders, Room};
 use crate::control::Control;
 use crate::core::{Core, Generator, Mesh};
@@ -435,7 +435,7 @@ impl Loaded {
         &self,
         core: &mut Core,
         numbers: &[PortNumber],
-        part: Option<&Part<'_>>,
+        part: Option<&WorkerShare<'_>>,
     ) -> Result<(), BuildError> {
         let Some(config) = &self.config else { return Ok(()) };
         for (number, port) in &config.ports {

@@ -11,7 +11,7 @@ pub use crate::field::{FieldSpec, MAX_FIELD_BITS, MAX_KEY_WORDS, Match, MatchKin
 /// The position of a field in the key: bits `shift..shift + bits` of word `word`; a field wider than 64 bits has shift
 /// 0, its low 64 bits in `word` and the rest in the low bits of `word + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BitRange {
     /// First word.
     pub word: usize,
     /// Lowest bit in that word.
@@ -20,7 +20,7 @@ pub struct Place {
     pub bits: u32,
 }
 
-impl Place {
+impl BitRange {
     /// All ones in the width of the field.
     pub fn ones(self) -> u128 {
         ones(self.bits)
@@ -58,7 +58,7 @@ pub fn prefix_mask(bits: u32, prefix_len: u32) -> u128 {
 /// enough bits left. A wider field takes two whole words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLayout {
-    places: Vec<Place>,
+    places: Vec<BitRange>,
     words: usize,
 }
 
@@ -79,7 +79,7 @@ impl KeyLayout {
             if room.is_none() {
                 used.resize(word + if bits > 64 { 2 } else { 1 }, 0);
             }
-            places.push(Place { word, shift: used[word], bits });
+            places.push(BitRange { word, shift: used[word], bits });
             match bits {
                 65.. => used[word..].fill(64),
                 _ => used[word] += bits,
@@ -98,12 +98,12 @@ impl KeyLayout {
     }
 
     /// The position of field `i`; `None` if there is no such field.
-    pub fn place(&self, i: usize) -> Option<Place> {
+    pub fn place(&self, i: usize) -> Option<BitRange> {
         self.places.get(i).copied()
     }
 
     /// All positions, in field order.
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[BitRange] {
         &self.places
     }
 

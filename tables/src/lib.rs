@@ -104,7 +104,7 @@ pub use entry::{
     MAX_CAPACITY, ProfileId, ProfileSpec, Released, Slot, TableId, TableSpec, Target, Update,
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
-pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Pattern, Place};
+pub use key::{BitRange, FieldSpec, KeyLayout, Match, MatchKind, Pattern};
 pub use shape::{MatchEngine, TableShape};
 pub use tables::follow;
 pub use tables::{CopiedEntries, EntriesPart, Options, Reader, Snapshot, Tables};

@@ -28,7 +28,7 @@ use crate::calls::Calls;
 use crate::entry::{Hit, Slot};
 use crate::exact::Exact;
 use crate::hash::Seed;
-use crate::key::Place;
+use crate::key::BitRange;
 use unit::{BUCKET_ENTRIES, UNIT_SHIFT, Unit};
 
 /// Set in a cell that leads to a node: the other bits are the number of its first unit.
@@ -45,7 +45,7 @@ const NODE_UNITS: usize = 1 << (STRIDE - UNIT_SHIFT);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lpm {
-    pub(crate) place: Place,
+    pub(crate) place: BitRange,
     words: usize,
     pub(crate) root_bits: u32,
     /// The root, then nodes and buckets.
@@ -117,7 +117,7 @@ fn numbered(calls: &Calls, cell: u32) -> u32 {
 impl Lpm {
     pub(crate) fn new(
         words: usize,
-        places: &[Place],
+        places: &[BitRange],
         field: usize,
         capacity: u32,
         calls: Calls,
@@ -260,14 +260,14 @@ impl Lpm {
     /// An address of up to 64 bits at the top of a word.
     #[inline(always)]
     fn narrow(&self, key: &[u64]) -> u64 {
-        let Place { word, shift, bits } = self.place;
+        let BitRange { word, shift, bits } = self.place;
         key[word] << ((64 - shift - bits) & 63)
     }
 
     /// A wider one at the top of two.
     #[inline(always)]
     fn wide(&self, key: &[u64]) -> u128 {
-        let Place { word, bits, .. } = self.place;
+        let BitRange { word, bits, .. } = self.place;
         let address = u128::from(key[word]) | u128::from(key[word + 1]) << 64;
         address << ((128 - bits) & 127)
     }

@@ -69,7 +69,7 @@ use std::ptr::null;
 use std::sync::atomic::AtomicU64;
 
 use crate::hash::Seed;
-use crate::key::Place;
+use crate::key::BitRange;
 use crate::lpm;
 use crate::view::{Engine, TableView};
 
@@ -107,7 +107,7 @@ pub enum Layout {
     /// A multibit trie over one field, without exact fields beside it.
     Lpm {
         /// Position of the field in the key.
-        field: Place,
+        field: BitRange,
         /// Address bits that the root consumes.
         root_bits: u32,
         /// Words from record to record.

@@ -5,7 +5,7 @@
 //! it is short, and then comparing some words beats hashing a key once for each mask. It has what is matched and the
 //! slot; actions and data are in the records of the table.
 
-use crate::key::Place;
+use crate::key::BitRange;
 use crate::shape::{bound_words, bounds};
 
 /// Most entries of a list.
@@ -26,14 +26,14 @@ pub(crate) struct Scan {
     stride: usize,
     /// Words of value and mask together.
     masked: usize,
-    ranges: Vec<(usize, Place)>,
+    ranges: Vec<(usize, BitRange)>,
     /// There are too many entries for a list.
     over: bool,
 }
 
 impl Scan {
     /// `ranges`: the start of the bounds of each range field in a row, with its position.
-    pub(crate) fn new(key_words: usize, ranges: &[(usize, Place)]) -> Scan {
+    pub(crate) fn new(key_words: usize, ranges: &[(usize, BitRange)]) -> Scan {
         let mut scan = Scan {
             words: Vec::new(),
             stride: HEAD + 2 * key_words + 2 * ranges.len(),

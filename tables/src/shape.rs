@@ -11,7 +11,7 @@
 use crate::entry::{ActionCall, Entry, MAX_CAPACITY, TableId, TableSpec};
 use crate::error::{EntryError, SpecError};
 use crate::hash::Seed;
-use crate::key::{KeyLayout, Match, MatchKind, Pattern, Place, prefix_mask};
+use crate::key::{BitRange, KeyLayout, Match, MatchKind, Pattern, prefix_mask};
 
 /// Which engine serves a table; follows from the kinds of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,13 +257,13 @@ pub(crate) fn check_call(
 }
 
 /// Words of one bound of a range field.
-pub(crate) fn bound_words(place: Place) -> usize {
+pub(crate) fn bound_words(place: BitRange) -> usize {
     if place.bits > 64 { 2 } else { 1 }
 }
 
 /// The bounds of the range field whose low bound starts at word `at` of a row.
 #[inline(always)]
-pub(crate) fn bounds(row: &[u64], at: usize, place: Place) -> (u128, u128) {
+pub(crate) fn bounds(row: &[u64], at: usize, place: BitRange) -> (u128, u128) {
     if bound_words(place) == 1 {
         return (u128::from(row[at]), u128::from(row[at + 1]));
     }

@@ -229,7 +229,7 @@ impl Store {
     }
 }
 
-fn clear(words: &mut [u64], place: crate::key::Place) {
+fn clear(words: &mut [u64], place: crate::key::BitRange) {
     let ones = place.ones();
     words[place.word] &= !((ones as u64) << place.shift);
     if place.bits > 64 {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::entry::{Hit, Slot};
 use crate::flat::Records;
 use crate::hash::{hash, hash_iter};
-use crate::key::{Place, ones, prefix_mask};
+use crate::key::{BitRange, ones, prefix_mask};
 use crate::scan::Scan;
 use crate::shape::{TableShape, bound_words, bounds};
 
@@ -41,7 +41,7 @@ pub(crate) struct Ternary {
     shape: Arc<TableShape>,
     pub(crate) words: usize,
     /// Where the bounds of each range field start in a row.
-    ranges: Vec<(usize, Place)>,
+    ranges: Vec<(usize, BitRange)>,
     tuples: Vec<Tuple>,
     by_mask: BTreeMap<Box<[u64]>, u32>,
     /// Tuples in use, by falling highest priority.

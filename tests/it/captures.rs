@@ -40,7 +40,7 @@ fn every_capture_decodes_and_emits_what_it_was() {
             packets += 1;
             let decoded = dissector.decode(frame).unwrap();
             assert_eq!(emit(&decoded.parsed), frame.bytes, "{} {number}", path.display());
-            let place = wireyard_switch::decode::Place { number, time_ns: 0 };
+            let place = wireyard_switch::decode::Position { number, time_ns: 0 };
             assert!(!decoded.line(place).contains('\n'));
             assert_eq!(decoded.json(place)["captured"], frame.bytes.len());
             assert!(decoded.tree(place).starts_with("packet"));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
-use wireyard_switch::config::qos::Part;
+use wireyard_switch::config::qos::WorkerShare;
 use wireyard_switch::config::room::Holders;
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::PortNumber;
@@ -47,7 +47,7 @@ fn switch_of(loaded: &Loaded, workers: usize, ports: u16) -> (Fabric, Vec<Far>) 
     let owner = |number: PortNumber| usize::from(number.0 - 1) % workers;
     for (me, core) in cores.iter_mut().enumerate() {
         let owns = |number: PortNumber| owner(number) == me;
-        let part = (workers > 1).then_some(Part { workers, owns: &owns });
+        let part = (workers > 1).then_some(WorkerShare { workers, owns: &owns });
         loaded.set_queues_of(core, &numbers, part.as_ref()).unwrap_or_else(|why| panic!("{why}"));
     }
     let mut fars = Vec::new();
@@ -295,7 +295,7 @@ fn a_part_that_is_too_small_is_refused() {
     let loaded = loaded(&config.replace("static_th: 100 KB", "static_th: 3 MB"));
     let mut cores = loaded.workers(DeviceOptions::small(), 2).expect("a device");
     let numbers = [PortNumber(1), PortNumber(2)];
-    let part = Part { workers: 2, owns: &|number| number == numbers[0] };
+    let part = WorkerShare { workers: 2, owns: &|number| number == numbers[0] };
     let why = loaded.set_queues_of(&mut cores[0], &numbers, Some(&part)).expect_err("too small");
     let why = why.to_string();
     assert!(why.contains("port 1, priority group 3") && why.contains("3000000"), "{why}");

@@ -7,7 +7,7 @@ use super::cx::Cx;
 use crate::diag::codes;
 use crate::ids::Id;
 use crate::ir::SourceSpan;
-use crate::state::size::{self, Keeper, Part};
+use crate::state::size::{self, Keeper, StatePart};
 
 /// Declarations that are pointed at.
 const SHOWN: usize = 3;
@@ -20,13 +20,13 @@ impl Cx<'_> {
         if total <= limit {
             return;
         }
-        let places: Vec<(SourceSpan, &Part)> =
+        let places: Vec<(SourceSpan, &StatePart)> =
             parts.iter().filter_map(|part| Some((self.keeper_span(part.keeper)?, part))).collect();
         let (found, allowed) = (size::amount(total), size::amount(limit));
         let text =
             format!("the state of this program takes {total} bytes, and {limit} are allowed");
         let Some(((first, largest), others)) = places.split_first() else { return };
-        let words = |part: &Part| format!("{} takes {}", part.name, size::amount(part.bytes));
+        let words = |part: &StatePart| format!("{} takes {}", part.name, size::amount(part.bytes));
         let error = self.report.error(codes::STATE, *first, text);
         error.here(words(largest));
         for (span, part) in others.iter().take(SHOWN - 1) {

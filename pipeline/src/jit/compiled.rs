@@ -29,7 +29,7 @@ use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleError, default_libcall_names};
-use wireyard_tables::Place;
+use wireyard_tables::BitRange;
 use wireyard_tables::raw::Layout;
 
 /// Addresses that one module may use: reserved, and backed by memory only where there is code. A program that does not
@@ -62,9 +62,9 @@ pub(super) struct Facts {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TableFacts {
     pub(super) layout: Layout,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<BitRange>,
     /// Those of range fields.
-    pub(super) ranges: Vec<Place>,
+    pub(super) ranges: Vec<BitRange>,
     pub(super) key_words: usize,
     pub(super) has_counters: bool,
     pub(super) has_meters: bool,
@@ -72,7 +72,7 @@ pub(super) struct TableFacts {
     pub(super) has_profile: bool,
 }
 
-fn ranges(shape: &wireyard_tables::TableShape) -> Vec<Place> {
+fn ranges(shape: &wireyard_tables::TableShape) -> Vec<BitRange> {
     let places = shape.layout().places();
     shape.range_fields().iter().map(|field| places[*field]).collect()
 }

@@ -16,7 +16,7 @@ use crate::packet::PacketMemory;
 use std::collections::VecDeque;
 use wireyard_tables::prefetch::prefetch_line;
 use wireyard_tables::raw::Layout;
-use wireyard_tables::{Place, Snapshot, TableView};
+use wireyard_tables::{BitRange, Snapshot, TableView};
 
 /// Tables that search less memory are not prefetched: measured with `benches/prefetch` on a machine with 1 MiB of
 /// second-level cache for each processor and 32 MiB of third-level cache for both.
@@ -38,7 +38,7 @@ pub(super) struct Prefetch {
 #[derive(Debug)]
 struct Fetched {
     table: wireyard_tables::TableId,
-    parts: Vec<(Source, Place)>,
+    parts: Vec<(Source, BitRange)>,
 }
 
 /// A part of a key.
@@ -133,7 +133,7 @@ fn lines(
     view: &TableView,
     memory: &PacketMemory,
     packets: &[Descriptor],
-    parts: &[(Source, Place)],
+    parts: &[(Source, BitRange)],
     mut prefetch: impl FnMut(*const u8),
 ) {
     for packet in packets {

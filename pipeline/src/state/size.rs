@@ -23,7 +23,7 @@ pub enum Keeper {
 
 /// One declaration and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct StatePart {
     /// The declaration.
     pub keeper: Keeper,
     /// Its kind and name: ``register `r` ``.
@@ -33,10 +33,10 @@ pub struct Part {
 }
 
 /// The parts of a program's state for `workers` workers, the largest first.
-pub fn parts(program: &Program, workers: usize) -> Vec<Part> {
+pub fn parts(program: &Program, workers: usize) -> Vec<StatePart> {
     let mut parts = Vec::new();
     let mut add = |keeper, what: &str, name: &str, bytes| {
-        parts.push(Part { keeper, name: format!("{what} `{name}`"), bytes });
+        parts.push(StatePart { keeper, name: format!("{what} `{name}`"), bytes });
     };
     for (id, table) in program.tables.entries() {
         let entries =
@@ -62,12 +62,12 @@ pub fn parts(program: &Program, workers: usize) -> Vec<Part> {
 }
 
 /// All bytes of these parts.
-pub fn total(parts: &[Part]) -> u64 {
+pub fn total(parts: &[StatePart]) -> u64 {
     parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
 }
 
 /// The largest parts in words: ``register `r` 2.0 GiB, table `t` 13.4 MiB``.
-pub fn largest(parts: &[Part]) -> String {
+pub fn largest(parts: &[StatePart]) -> String {
     const SHOWN: usize = 4;
     let mut words: Vec<String> = parts
         .iter()

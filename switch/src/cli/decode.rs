@@ -15,7 +15,7 @@ use super::args::DecodeArgs;
 use super::load::show;
 use super::output::hex_rows;
 use super::{Status, complain, note_written, say};
-use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
+use crate::decode::{Decoded, Dissector, Frame, Position, Sums};
 use crate::pcap::seen::Seen;
 use crate::pcap::{PcapReader, Record};
 use crate::terminal::styled;
@@ -185,7 +185,7 @@ impl Job<'_> {
         if self.args.filter.is_some() && !decoded.parsed.picked() {
             return Ok(());
         }
-        let place = Place { number, time_ns: i128::from(now) - i128::from(first) };
+        let place = Position { number, time_ns: i128::from(now) - i128::from(first) };
         let mut is_shown = true;
         if self.args.verify_crc {
             let verdict = decoded.verdict();
@@ -222,7 +222,12 @@ fn plain<'t>(args: &DecodeArgs, text: &'t str) -> Cow<'t, str> {
 }
 
 /// With the switch's metadata of the packet, in a capture of Wireyard.
-fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place, seen: Option<&Seen<'_>>) -> String {
+fn text(
+    args: &DecodeArgs,
+    decoded: &Decoded<'_>,
+    place: Position,
+    seen: Option<&Seen<'_>>,
+) -> String {
     if args.json {
         let mut packet = decoded.json(place);
         if args.bytes {

@@ -28,7 +28,7 @@ pub use dilate::DilationError;
 pub use headroom::HeadroomFormula;
 pub(super) use key::spread;
 pub use key::{ClassKey, ClassMap};
-pub use part::{Part, PartError};
+pub use part::{PartError, WorkerShare};
 pub use preset::{Preset, PresetError};
 pub use report::{GroupReport, PoolReport, Problem, QueueReport, Report};
 pub use resolve::{CATCH_UP_FRAMES, Classifier, PortLink, Qos, QosPort, Trust};

@@ -6,7 +6,7 @@ use wireyard_pipeline::ids::{FieldId, Id};
 use wireyard_pipeline::ir::Display;
 use wireyard_pipeline::trace::names;
 
-use super::{Decoded, Place};
+use super::{Decoded, Position};
 
 /// The widest number that every JSON reader keeps exactly.
 const EXACT_BITS: u32 = 53;
@@ -14,7 +14,7 @@ const EXACT_BITS: u32 = 53;
 impl Decoded<'_> {
     /// The packet with all its headers. Numbers of more than 53 bits, and byte strings, are hexadecimal text; addresses
     /// are in their usual notation.
-    pub fn json(&self, place: Place) -> Value {
+    pub fn json(&self, place: Position) -> Value {
         let headers: Vec<Value> =
             self.parsed.headers().iter().map(|h| self.header_json(h)).collect();
         let sums = |sum: wireyard_pipeline::decode::Sum<'_>| {

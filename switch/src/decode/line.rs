@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::summary::{Format, Info, Piece};
-use super::{Decoded, Place};
+use super::{Decoded, Position};
 
 impl Decoded<'_> {
     /// Number, seconds, addresses, headers, length, values of the summary, and errors.
-    pub fn line(&self, place: Place) -> String {
+    pub fn line(&self, place: Position) -> String {
         let (from, to) = self.addresses();
         let headers = self.parsed.headers();
         let body_at = self.parsed.body_range().start;

@@ -26,17 +26,17 @@ fn a_cnp_in_one_line() {
     let cnp = bytes(CNP);
     let decoded = dissector.decode(frame(&cnp)).unwrap();
     assert_eq!(
-        decoded.line(Place { number: 7, time_ns: 1_500_000 }),
+        decoded.line(Position { number: 7, time_ns: 1_500_000 }),
         "    7 0.001500 10.0.0.1 -> 10.0.0.2 ethernet:ipv4:udp:bth:cnp_reserved 74 ECT(0) CNP QP \
          0x118 PSN 0 BECN"
     );
     let verdict = decoded.verdict();
     assert_eq!((verdict.right, verdict.unchecked), (vec!["icrc_rocev2".to_owned()], vec![]));
-    let json = decoded.json(Place::default());
+    let json = decoded.json(Position::default());
     assert_eq!(json["headers"][3]["fields"]["dqpn"], 0x118);
     assert_eq!(json["headers"][3]["names"]["opcode"], "CNP");
     assert_eq!(json["crcs"]["icrc_rocev2"], "ok");
-    assert!(decoded.tree(Place::default()).contains("    dqpn: 0x118 (280)\n"));
+    assert!(decoded.tree(Position::default()).contains("    dqpn: 0x118 (280)\n"));
 }
 
 #[test]
@@ -45,13 +45,13 @@ fn what_is_wrong_is_told() {
     let mut cnp = bytes(CNP);
     cnp[60] ^= 1;
     let decoded = dissector.decode(frame(&cnp)).unwrap();
-    assert!(decoded.line(Place::default()).ends_with("[icrc_rocev2 bad]"));
+    assert!(decoded.line(Position::default()).ends_with("[icrc_rocev2 bad]"));
     let mut sums = Sums::default();
     sums.add(&decoded.verdict());
     cnp.truncate(70);
     let cut = Frame { wire_len: 74, ..frame(&cnp) };
     let decoded = dissector.decode(cut).unwrap();
-    assert!(decoded.line(Place::default()).ends_with(" BECN [captured 70 of 74]"));
+    assert!(decoded.line(Position::default()).ends_with(" BECN [captured 70 of 74]"));
     sums.add(&decoded.verdict());
     assert_eq!((sums.packets, sums.wrong(), sums.unchecked.len()), (2, 1, 1));
     assert!(sums.text().contains("ICRC         1 not checkable: cut by the capture\n"));
@@ -86,7 +86,7 @@ fn a_frame_cut_by_the_capture_is_read_up_to_the_cut() {
     let cut = Frame { bytes: &packet, wire_len: 90, link: LinkType::Infiniband };
     let mut dissector = Dissector::new(Some("std.packet_length > 80")).unwrap();
     let decoded = dissector.decode(cut).unwrap();
-    let line = decoded.line(Place::default());
+    let line = decoded.line(Position::default());
     assert!(line.contains(" lrh:bth 90 ") && line.ends_with(" [captured 44 of 90]"), "{line}");
     assert_eq!((decoded.parsed.error(), decoded.parsed.picked()), (None, true));
     let reasons = decoded.verdict().unchecked.into_iter().map(|crc| crc.reason);
@@ -110,7 +110,7 @@ fn an_array_is_shown_up_to_its_last_value() {
         );
         let packet = bytes(&packet);
         let decoded = dissector.decode(frame(&packet)).unwrap();
-        let tree = decoded.tree(Place::default());
+        let tree = decoded.tree(Position::default());
         assert!(tree.contains(shown), "{tree}");
     }
 }

@@ -8,14 +8,14 @@ use wireyard_pipeline::ir::Display;
 use wireyard_pipeline::trace::names;
 
 use super::line::seconds;
-use super::{Decoded, Place};
+use super::{Decoded, Position};
 
 /// Bytes of a field or body that are shown.
 const BYTES_SHOWN: usize = 64;
 
 impl Decoded<'_> {
     /// The packet in full, several lines.
-    pub fn tree(&self, place: Place) -> String {
+    pub fn tree(&self, place: Position) -> String {
         let mut text = format!(
             "packet {}: {} bytes on {}, at {} s\n",
             place.number,

@@ -32,7 +32,7 @@ use wireyard_pipeline::ir::SourceSpan;
 use wireyard_tables::time::{Span, Time};
 
 use super::fabric::Fabric;
-use super::workload::{self, Gate, Part, Source};
+use super::workload::{self, Gate, ItemRange, Source};
 use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
 use crate::ports::PortNumber;
@@ -427,7 +427,7 @@ pub struct Scenario {
     /// The sources of the flows.
     pub sources: Vec<Source>,
     /// The flows and gates of each source.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ItemRange>,
     /// Faults, in order of time.
     pub faults: Vec<Fault>,
     /// The check that this scenario is made to break.

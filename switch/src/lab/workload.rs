@@ -70,7 +70,7 @@ pub struct Gate {
 
 /// The flows and gates of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ItemRange {
     /// Its flows.
     pub flows: std::ops::Range<usize>,
     /// Its gates.
@@ -85,7 +85,7 @@ pub struct Workload {
     /// Gates; each after those that it waits for.
     pub gates: Vec<Gate>,
     /// By item.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ItemRange>,
 }
 
 /// Expands all items into flows.
@@ -110,7 +110,7 @@ pub fn expand(sources: &[Source], fabric: &Fabric, seed: u64) -> Workload {
                 collective.add(&mut work, (seed, index as u64));
             }
         }
-        work.parts.push(Part { flows: flow..work.flows.len(), gates: gate..work.gates.len() });
+        work.parts.push(ItemRange { flows: flow..work.flows.len(), gates: gate..work.gates.len() });
     }
     work
 }

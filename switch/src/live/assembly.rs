@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use wireyard_tables::time::Time;
 
-use crate::config::qos::Part;
+use crate::config::qos::WorkerShare;
 use crate::core::{Core, DeviceError, UNCHARGED_MAX};
 use crate::ports::PortNumber;
 use crate::ports::absent::AbsentPort;
@@ -177,7 +177,7 @@ impl<'a> Assembly<'a> {
         let numbers: Vec<PortNumber> = self.specs.iter().map(|(number, _)| *number).collect();
         let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
         let Some(Ok(qos)) = queues else { return };
-        for shortage in Part::egress_shortages(&qos, self.workers) {
+        for shortage in WorkerShare::egress_shortages(&qos, self.workers) {
             notice(&shortage);
         }
         for number in numbers {
@@ -216,7 +216,8 @@ impl<'a> Assembly<'a> {
         let numbers: Vec<PortNumber> = self.specs.iter().map(|(number, _)| *number).collect();
         for (worker, core) in cores.iter_mut().enumerate() {
             let owns = |number: PortNumber| self.may_own(worker, number);
-            let part = (self.workers > 1).then_some(Part { workers: self.workers, owns: &owns });
+            let part =
+                (self.workers > 1).then_some(WorkerShare { workers: self.workers, owns: &owns });
             loaded.set_queues_of(core, &numbers, part.as_ref())?;
         }
         Ok(())

@@ -36,7 +36,7 @@ use super::offload::{finish_unmarked_checksum, insert_tag};
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
 use super::sys::interface::{Interface, receive_queues};
 use super::sys::packet::take_error;
-use super::sys::xsk::{NotHeld, Part};
+use super::sys::xsk::{Fragment, NotHeld};
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
@@ -57,7 +57,7 @@ pub struct XdpPort {
     live: Option<Live>,
     partial: Option<Partial>,
     /// Parts of the frame that is being sent; empty between two frames.
-    parts: Vec<(Buf, Part)>,
+    parts: Vec<(Buf, Fragment)>,
     look_at: Time,
     /// Kernel drops of sockets that were closed, and of this one as last read.
     drops_before: u64,
@@ -258,7 +258,7 @@ impl XdpPort {
         &mut self,
         mem: &mut PacketMemory,
         buf: Buf,
-        part: Part,
+        part: Fragment,
         now: Time,
         out: &mut Vec<RxFrame>,
     ) {

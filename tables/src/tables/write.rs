@@ -263,7 +263,7 @@ impl Writer {
         }
         if !updates.is_empty() {
             self.publish(publish);
-            self.tell_followers(updates);
+            self.report_to_followers(updates);
         }
         Ok(BatchOutcome { version: self.version, inserted, released: staged.released })
     }
@@ -304,7 +304,7 @@ impl Writer {
         self.followers.push(follower);
     }
 
-    fn tell_followers(&mut self, updates: &[Update]) {
+    fn report_to_followers(&mut self, updates: &[Update]) {
         if !self.followers.is_empty() {
             let change = Change { version: self.version, updates: updates.into() };
             self.followers.retain(|follower| follower.send(&change));

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 
 use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
-use wireyard_switch::config::qos::Part;
+use wireyard_switch::config::qos::WorkerShare;
 use wireyard_switch::control::Control;
 use wireyard_switch::core::Core;
 use wireyard_switch::ports::PortNumber;
@@ -32,7 +32,7 @@ fn served(config: &str) -> (Fabric, Vec<[Far; WORKERS]>) {
     let mut cores = loaded.workers(options, WORKERS).expect("a device");
     let numbers: Vec<_> = (1..=PORTS).map(PortNumber).collect();
     for (me, core) in cores.iter_mut().enumerate() {
-        let part = Part { workers: WORKERS, owns: &|port| owner(port.0) == me };
+        let part = WorkerShare { workers: WORKERS, owns: &|port| owner(port.0) == me };
         loaded.set_queues_of(core, &numbers, Some(&part)).unwrap_or_else(|why| panic!("{why}"));
     }
     let mut fars = Vec::new();

@@ -1,6 +1,6 @@
 //! Lookup strategies: how generated code searches each table.
 
-use wireyard_tables::Place;
+use wireyard_tables::BitRange;
 use wireyard_tables::raw::Layout;
 
 /// How a table is searched.
@@ -11,7 +11,7 @@ pub(in crate::jit) enum Search {
     /// A hash table, probed by the code.
     Hash,
     /// A multibit trie over one field, walked by the code.
-    Trie { field: Place, root_bits: u32, record_words: usize },
+    Trie { field: BitRange, root_bits: u32, record_words: usize },
     /// A list that the code compares while it is short, a call once it is long.
     List,
     /// A call.

@@ -16,7 +16,7 @@ use super::super::{Failure, Status, complain, print, print_json, say};
 use super::about;
 use crate::lab::output;
 use crate::lab::study::cluster::Array;
-use crate::lab::study::records::{self, Head, Part, Results, merge as merged};
+use crate::lab::study::records::{self, Head, PartFile, Results, merge as merged};
 use crate::lab::study::runner::Runner;
 use crate::lab::study::{Point, Study, read, summary, tune as search};
 use crate::library::LIBRARIES;
@@ -89,7 +89,7 @@ fn check_figures(runner: &Runner<'_>) -> Result<(), Failure> {
 /// The runs that are done, in this part or in one of another division, and whether each has figures.
 fn known(
     args: &SweepArgs,
-    file: &Part,
+    file: &PartFile,
     folder: &Path,
     part: (u32, u32),
 ) -> Result<BTreeMap<(usize, u64), bool>, Failure> {
@@ -113,7 +113,7 @@ fn runs(
     let part = args.shard.unwrap_or((1, 1));
     let head = Head::of(study);
     records::check(folder, &head)?;
-    let mut file = Part::open(folder, &head, part)?;
+    let mut file = PartFile::open(folder, &head, part)?;
     if !file.build.is_empty() && file.build != head.build {
         say(&format!(
             "warning: the part was begun by {}, and this is {}: results of two builds may not belong together",

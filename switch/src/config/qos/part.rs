@@ -4,7 +4,7 @@
 //! the worker of its port, so their own bytes (reserved, headroom) are whole there. The shared ones, the rest of each
 //! pool and the packets at once, are split evenly: nothing is counted twice, and workers report to each other only whether their packet slots are few. The
 //! price: a port can use only its worker's part of the shared bytes. Packets of all workers may wait behind one port, so
-//! the part of an egress pool can be too small for what all ingress parts together admit ([`Part::egress_shortages`]).
+//! the part of an egress pool can be too small for what all ingress parts together admit ([`WorkerShare::egress_shortages`]).
 
 use super::{Qos, total};
 use crate::ports::PortNumber;
@@ -31,20 +31,20 @@ pub struct PartError {
 }
 
 /// The part of one worker.
-pub struct Part<'a> {
+pub struct WorkerShare<'a> {
     /// Number of workers.
     pub workers: usize,
     /// True for the ports of this one, and for those that it may get later.
     pub owns: &'a dyn Fn(PortNumber) -> bool,
 }
 
-impl std::fmt::Debug for Part<'_> {
+impl std::fmt::Debug for WorkerShare<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Part").field("workers", &self.workers).finish_non_exhaustive()
+        f.debug_struct("WorkerShare").field("workers", &self.workers).finish_non_exhaustive()
     }
 }
 
-impl Part<'_> {
+impl WorkerShare<'_> {
     /// The queues of this worker.
     ///
     /// # Errors
@@ -150,9 +150,9 @@ mod tests {
     fn a_part_that_holds_less_than_all_workers_admit_is_named() {
         let qos = qos(r#"{ "preset": "sonic_azure" }"#);
         for workers in [1, 2] {
-            assert_eq!(Part::egress_shortages(&qos, workers), [] as [&str; 0], "{workers}");
+            assert_eq!(WorkerShare::egress_shortages(&qos, workers), [] as [&str; 0], "{workers}");
         }
-        let found = Part::egress_shortages(&qos, 3);
+        let found = WorkerShare::egress_shortages(&qos, 3);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("pool egress_lossless_pool: with 3 workers"), "{found:?}");
         assert!(found[0].contains("less than the 32 MiB"), "{found:?}");
@@ -165,7 +165,7 @@ mod tests {
         let lossless = qos.ports[0].tm.groups[3];
         let each = 2 * lossless.lossless.unwrap().headroom_bytes;
         let of = |owns: &dyn Fn(PortNumber) -> bool| {
-            let part = Part { workers: 2, owns }.of(&qos).unwrap();
+            let part = WorkerShare { workers: 2, owns }.of(&qos).unwrap();
             part.tm.pools[usize::from(lossless.account.pool.0)].headroom_bytes
         };
         assert_eq!(of(&|number| number == PortNumber(1)), each);

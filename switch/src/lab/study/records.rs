@@ -203,7 +203,7 @@ impl Head {
 
 /// The file of a part, open for more lines.
 #[derive(Debug)]
-pub struct Part {
+pub struct PartFile {
     file: File,
     path: PathBuf,
     /// Its length.
@@ -219,12 +219,12 @@ pub fn part_name((part, parts): (u32, u32)) -> String {
     format!("part-{part}-of-{parts}.jsonl")
 }
 
-impl Part {
+impl PartFile {
     /// Opens the part of a study in a folder, or begins it.
     ///
     /// # Errors
     /// The operating system's error, or that it belongs to another study.
-    pub fn open(folder: &Path, head: &Head, part: (u32, u32)) -> Result<Part, RecordsError> {
+    pub fn open(folder: &Path, head: &Head, part: (u32, u32)) -> Result<PartFile, RecordsError> {
         let name = part_name(part);
         let mut file = Folder::make(folder)?.open_to_extend(&name)?;
         let path = folder.join(name);
@@ -240,7 +240,7 @@ impl Part {
         let text = whole_lines(&path, bytes)?;
         let end = text.len() as u64;
         file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
-        let mut part = Part {
+        let mut part = PartFile {
             file,
             path: path.clone(),
             bytes: end,

@@ -52,7 +52,7 @@ pub struct XskConfig {
 
 /// A part of a frame: its place in its chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Fragment {
     /// Byte offset in the chunk.
     pub offset: u32,
     /// Bytes.
@@ -170,10 +170,10 @@ impl Xsk {
     }
 
     /// The next received part. After the last call of a burst, call `release_rx`.
-    pub fn receive(&mut self) -> Option<Result<(Buf, Part), NotHeld>> {
+    pub fn receive(&mut self) -> Option<Result<(Buf, Fragment), NotHeld>> {
         let XdpDesc { addr, len, options } = self.rx.pop()?;
         let continued = options.contains(XdpDescOptions::XDP_PKT_CONTD);
-        let part = Part { offset: self.offset(addr), len, continued };
+        let part = Fragment { offset: self.offset(addr), len, continued };
         let buf = self.receiving.take(self.chunk(addr));
         Some(buf.map(|buf| (buf, part)).ok_or(NotHeld))
     }
@@ -190,9 +190,9 @@ impl Xsk {
 
     /// Queues a frame, all of its parts or none. False if there was no room, or the frame is not in the UMEM: then the
     /// parts stay in the list. See `kick`.
-    pub fn send(&mut self, parts: &mut Vec<(Buf, Part)>) -> bool {
+    pub fn send(&mut self, parts: &mut Vec<(Buf, Fragment)>) -> bool {
         let is_inside =
-            |(buf, part): &(Buf, Part)| self.address(buf, part.offset, part.len).is_some();
+            |(buf, part): &(Buf, Fragment)| self.address(buf, part.offset, part.len).is_some();
         if !parts.iter().all(is_inside) || !self.tx.fits(parts.len()) {
             return false;
         }

@@ -5,7 +5,7 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use super::shape::Shape;
 use crate::ports::TxFrame;
 use crate::ports::sys::bpf::TAG_RECORD_BYTES;
-use crate::ports::sys::xsk::Part;
+use crate::ports::sys::xsk::Fragment;
 
 /// A frame of which some parts were received.
 pub(super) struct Partial {
@@ -76,7 +76,7 @@ pub(super) fn copy_into_umem(
     mem: &mut PacketMemory,
     shape: &Shape,
     frame: &TxFrame,
-    chunks: &mut Vec<(Buf, Part)>,
+    chunks: &mut Vec<(Buf, Fragment)>,
 ) -> bool {
     let step = shape.umem_chunk_bytes as usize;
     let count = shape.parts(frame) as usize;
@@ -88,7 +88,7 @@ pub(super) fn copy_into_umem(
         if let Some(target) = target {
             target.copy_from_slice(source);
         }
-        let part = Part { offset: 0, len: source.len() as u32, continued: at + 1 < count };
+        let part = Fragment { offset: 0, len: source.len() as u32, continued: at + 1 < count };
         chunks.push((buf, part));
     }
     true

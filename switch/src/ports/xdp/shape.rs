@@ -7,7 +7,7 @@ use wireyard_pipeline::packet::PacketMemory;
 
 use crate::ports::TxFrame;
 use crate::ports::sys::xsk::{
-    Part, UMEM_CHUNK_BYTES_MAX, UMEM_CHUNK_BYTES_MIN, XDP_HEADROOM_BYTES,
+    Fragment, UMEM_CHUNK_BYTES_MAX, UMEM_CHUNK_BYTES_MIN, XDP_HEADROOM_BYTES,
 };
 
 /// Bytes before the payload that the MTU does not count: Ethernet header and one VLAN tag.
@@ -103,7 +103,7 @@ impl Shape {
     }
 
     /// The parts of a frame, cut at the borders of UMEM chunks.
-    pub(super) fn split(&self, frame: &TxFrame) -> impl Iterator<Item = Part> + use<> {
+    pub(super) fn split(&self, frame: &TxFrame) -> impl Iterator<Item = Fragment> + use<> {
         let umem_shift = self.umem_shift;
         let mut at = u32::from(frame.data_off);
         let end = at + frame.len;
@@ -112,7 +112,7 @@ impl Shape {
                 return None;
             }
             let stop = (((at >> umem_shift) + 1) << umem_shift).min(end);
-            let part = Part { offset: at, len: stop - at, continued: stop < end };
+            let part = Fragment { offset: at, len: stop - at, continued: stop < end };
             at = stop;
             Some(part)
         })
@@ -156,7 +156,7 @@ mod tests {
         let mut frame = TxFrame::at_once(buf, 256, 9216, Time::ZERO);
         assert_eq!(shape.parts(&frame), 3);
         assert!(shape.sends_in_place(&frame, true) && !shape.sends_in_place(&frame, false));
-        let parts: Vec<Part> = shape.split(&frame).collect();
+        let parts: Vec<Fragment> = shape.split(&frame).collect();
         let lens: Vec<_> = parts.iter().map(|p| (p.offset, p.len, p.continued)).collect();
         assert_eq!(lens, [(256, 3840, true), (4096, 4096, true), (8192, 1280, false)]);
         frame.len = 3840;
