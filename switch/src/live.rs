@@ -34,7 +34,7 @@ use signal_hook::flag;
 use wireyard_tables::time::{Deadline, Span, Time};
 
 use crate::core::{Core, Message, Progress};
-use crate::ports::sys::heap;
+use crate::ports::sys::{ending, heap};
 use crate::ports::{self, PortError, PortNumber, PortSpec};
 use assembly::AssemblyError;
 pub use error::LiveError;
@@ -112,12 +112,9 @@ impl Signals {
             flag::register(SIGHUP, Arc::clone(&signals.reload))?;
         }
         let ends_by_hangup = !reloads && !is_hangup_ignored();
-        let ends = [SIGINT, SIGTERM, SIGHUP].into_iter();
-        for signal in ends.filter(|signal| *signal != SIGHUP || ends_by_hangup) {
-            // A second one ends the process at once, if the first is not enough.
-            flag::register_conditional_shutdown(signal, 130, Arc::clone(&signals.stop))?;
-            flag::register(signal, Arc::clone(&signals.stop))?;
-        }
+        let all = [SIGINT, SIGTERM, SIGHUP];
+        let ends = if ends_by_hangup { &all[..] } else { &all[..2] };
+        ending::catch(ends, &signals.stop)?;
         flag::register(SIGUSR1, Arc::clone(&signals.counters))?;
         Ok(signals)
     }

@@ -338,6 +338,33 @@ fn signals_are_caught_before_the_first_line() {
     }
 }
 
+/// As from `timeout`, which signals its child and then its own group: the second one is no wish to end without counters.
+#[test]
+fn a_signal_that_comes_twice_at_once_ends_it_in_order() {
+    let Some(_network) = two_cables("a_signal_that_comes_twice_at_once_ends_it_in_order") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("control.sock");
+    for round in 0..10 {
+        let mut command = Command::new(wireyard());
+        command.args(["run", PROGRAM, "--port", "1=raw:sw1", "--port", "2=raw:sw2", "--control"]);
+        command.arg(&socket).current_dir(workspace_root());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut switch = command.spawn().expect("the switch starts");
+        let mut lines = BufReader::new(switch.stderr.take().expect("a pipe")).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line.contains(" runs on "))));
+        let pid = switch.id().to_string();
+        // One process sends both, one right behind the other.
+        let kill = Command::new("kill").args(["-s", "TERM", &pid, &pid]).status();
+        assert!(kill.is_ok_and(|kill| kill.success()));
+        let ended = Ended::of(&switch.wait_with_output().expect("it ends"));
+        ended.expect(0, &[]);
+        assert!(ended.out.contains("total:"), "round {round}: {}", ended.out);
+        assert!(!socket.exists(), "round {round}: the socket is left");
+    }
+}
+
 fn links() -> String {
     let output = Command::new("ip").args(["-d", "-o", "link", "show"]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()

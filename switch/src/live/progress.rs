@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use wireyard_tables::time::Time;
+
+use crate::ports::sys::ending;
 
 /// Time between two lines on a terminal, where each replaces the one before.
 const EVERY: Duration = Duration::from_millis(500);
@@ -94,11 +95,7 @@ impl Progress {
     /// Signals cannot be caught.
     pub fn start(quiet: bool) -> std::io::Result<Progress> {
         let stop = Arc::<AtomicBool>::default();
-        for signal in [SIGINT, SIGTERM] {
-            // A second one ends the process at once.
-            flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
-            flag::register(signal, Arc::clone(&stop))?;
-        }
+        ending::catch(&[SIGINT, SIGTERM], &stop)?;
         let now = Instant::now();
         let shown = match (quiet, std::io::stderr().is_terminal()) {
             (true, _) => Shown::Nowhere,

@@ -9,6 +9,7 @@
 pub mod bpf;
 mod btf;
 pub mod claim;
+pub mod ending;
 pub mod event_fd;
 pub mod heap;
 mod held;
