@@ -71,6 +71,17 @@ pub fn make_folder(path: &Path) -> Result<(), FileError> {
 
 /// Flags for opening intermediate folders.
 const ON_THE_WAY: OFlags =
+/// Checks that a regular file can be written. Its contents stay, and one that did not exist is removed again: name it
+/// behind its symbolic links, because it is not the link that is removed.
+///
+/// # Errors
+/// The operating system's error.
+pub(crate) fn can_write(file: &Path) -> io::Result<()> {
+    let is_new = !file.exists();
+    File::options().append(true).create(true).open(file)?;
+    if is_new { std::fs::remove_file(file) } else { Ok(()) }
+}
+
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
 impl Folder {

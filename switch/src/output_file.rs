@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use wireyard_pipeline::diag::safe::shown;
 
 use crate::file_identity::Identity;
+#[cfg(feature = "lab")]
+use crate::folder::can_write;
 use crate::folder::{FileError, create_output};
 
 /// Names that are tried for the new file.
@@ -52,20 +54,12 @@ pub(crate) enum OutputError {
 /// The file is one of them, or cannot be written.
 pub(crate) fn write(path: &Path, bytes: &[u8], sources: &[PathBuf]) -> Result<(), OutputError> {
     let failed = |source| FileError { path: path.to_owned(), source };
-    if path.as_os_str().as_bytes().ends_with(b"/") {
-        return Err(OutputError::Folder(path.to_owned()));
-    }
-    let identity = Identity::of(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => OutputError::NoFolder(path.to_owned()),
-        _ => failed(source).into(),
-    })?;
-    let Some(identity) = identity else { return Ok(into(path, bytes).map_err(failed)?) };
+    let Some(identity) = place(path)? else { return Ok(into(path, bytes).map_err(failed)?) };
     if sources.iter().any(|source| Identity::known(source).as_ref() == Some(&identity)) {
         return Err(OutputError::Source(path.to_owned()));
     }
     match identity {
         Identity::NotYet(target) => Ok(put(&target, bytes, None).map_err(failed)?),
-        Identity::There(..) if path.is_dir() => Err(OutputError::Folder(path.to_owned())),
         Identity::There(..) if is_open(path) => Ok(into(path, bytes).map_err(failed)?),
         Identity::There(..) => {
             // A file that is protected stays, whatever its folder allows.
@@ -77,6 +71,31 @@ pub(crate) fn write(path: &Path, bytes: &[u8], sources: &[PathBuf]) -> Result<()
             })
         }
     }
+}
+
+/// Checks that a result can be written, before the work that makes it. Nothing is changed.
+///
+/// # Errors
+/// The file cannot be written.
+#[cfg(feature = "lab")]
+pub(crate) fn check(path: &Path) -> Result<(), OutputError> {
+    let can_be = match place(path)? {
+        None => Ok(()),
+        Some(Identity::NotYet(target)) => can_write(&target),
+        Some(Identity::There(..)) => can_write(path),
+    };
+    Ok(can_be.map_err(|source| FileError { path: path.to_owned(), source })?)
+}
+
+/// Which file a result goes into; `None` for what is no regular file.
+fn place(path: &Path) -> Result<Option<Identity>, OutputError> {
+    if path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir() {
+        return Err(OutputError::Folder(path.to_owned()));
+    }
+    Identity::of(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => OutputError::NoFolder(path.to_owned()),
+        _ => FileError { path: path.to_owned(), source }.into(),
+    })
 }
 
 /// True for the names of files that this process has open.
@@ -132,6 +151,28 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    /// The check makes no file, and leaves links and pipes as they are.
+    #[test]
+    #[cfg(feature = "lab")]
+    fn a_check_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("target.html", at("dangling")).unwrap();
+        check(&at("dangling")).unwrap();
+        assert!(at("dangling").is_symlink() && !at("target.html").exists());
+        check(&at("new.html")).unwrap();
+        assert!(!at("new.html").exists());
+        fs::write(at("old.html"), "old").unwrap();
+        check(&at("old.html")).unwrap();
+        assert_eq!(fs::read(at("old.html")).unwrap(), b"old");
+        // Nobody reads it: opening it would wait.
+        let made = std::process::Command::new("mkfifo").arg(at("pipe")).status();
+        assert!(made.unwrap().success());
+        check(&at("pipe")).unwrap();
+        assert!(matches!(check(folder.path()), Err(OutputError::Folder(_))));
+        assert!(matches!(check(&at("none/x.html")), Err(OutputError::NoFolder(_))));
+    }
 
     /// What a process of the same number has left beside it keeps nobody from writing.
     #[test]

@@ -160,3 +160,24 @@ fn results_go_to_standard_output() {
     let text = fs::read_to_string(all).unwrap();
     assert!(text.contains("pkg_info") && text.ends_with("behind\n"), "{text}");
 }
+
+/// `-` is standard output and no file or folder of that name, in commands that write a folder too.
+#[test]
+fn no_command_makes_a_file_of_the_name_of_standard_output() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = ["results are a folder: name one"].as_slice();
+    let refused: [(&[&str], &[&str]); 6] = [
+        (&["lab", "incast"], folder),
+        (&["lab", "incast", "--check"], folder),
+        (&["lab", "compare", "a", "b"], folder),
+        (&["lab", "merge", "a"], folder),
+        (&["lab", "tune", "study.yaml", "--budget", "2"], folder),
+        (&["demo", "--json"], &["both go to standard output", "name a file"]),
+    ];
+    for (arguments, says) in refused {
+        run_in(place.path(), &[arguments, &["-o", "-"]].concat()).expect(2, says);
+    }
+    let manual = run_in(place.path(), &["man", "-o", "-"]);
+    assert!(manual.expect(0, &[]).out.contains(".SH SYNOPSIS"));
+    assert!(contents(place.path()).is_empty() && !place.path().join("-").exists());
+}

@@ -343,7 +343,7 @@ pub struct DemoArgs {
     /// How long it takes, in seconds.
     #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u64).range(4..=3600))]
     pub seconds: u64,
-    /// The page with the pictures.
+    /// The page with the pictures; `-` is standard output, in place of the outcome.
     #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "wireyard-demo.html")]
     pub output: PathBuf,
     /// Print the outcome as JSON.
@@ -390,8 +390,8 @@ pub struct DoctorArgs {
 /// `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write wireyard.1 and a page for each command into this folder; without it, the first page goes to standard
-    /// output.
+    /// Write wireyard.1 and a page for each command into this folder; without it, or with `-`, the first page goes to
+    /// standard output.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

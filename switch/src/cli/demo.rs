@@ -4,14 +4,13 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::args::DemoArgs;
-use super::{Failure, Status, ended, print, print_json, say};
+use super::{Failure, Status, ended, output, print, print_json, say};
 use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Progress};
 use crate::lab::snapshot::Snapshot;
 use crate::live::Signals;
 use crate::output_file;
-use crate::ports::files;
 use crate::report::{Unit, html, json, text};
 use crate::terminal::styled;
 use wireyard_pipeline::diag::safe::shown;
@@ -105,8 +104,12 @@ fn start(args: &DemoArgs) -> Result<Status, Failure> {
     if let Some(percent) = args.judge_pmax {
         options.law.pmax = percent / 100.0;
     }
-    let unwritten = |error| format!("{}: {error}", shown(&args.output));
-    files::can_write(&args.output).map_err(unwritten)?;
+    let is_file = !output::is_standard(&args.output);
+    if is_file {
+        output_file::check(&args.output).map_err(|error| error.to_string())?;
+    } else if args.json {
+        return Err("-o - and --json both go to standard output: name a file for the page".into());
+    }
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
     let mut progress = ProgressLine {
         signals,
@@ -118,14 +121,19 @@ fn start(args: &DemoArgs) -> Result<Status, Failure> {
     let result = demo::run(&options, &mut progress);
     progress.close();
     let report = result?;
-    output_file::write(&args.output, html::page(&report).as_bytes(), &[])
-        .map_err(|error| error.to_string())?;
-    if args.json {
-        print_json(&json::value(&report));
+    let page = html::page(&report);
+    if is_file {
+        output_file::write(&args.output, page.as_bytes(), &[])
+            .map_err(|error| error.to_string())?;
+        match args.json {
+            true => print_json(&json::value(&report)),
+            false => print(&text::summary(&report)),
+        }
+        say(&format!("{}; {} has the pictures", report.headline(), shown(&args.output)));
     } else {
-        print(&text::summary(&report));
+        print(&page);
+        say(&report.headline());
     }
-    say(&format!("{}; {} has the pictures", report.headline(), shown(&args.output)));
     if progress.is_stopped() {
         say("stopped before its end: what was measured until then was judged");
     }

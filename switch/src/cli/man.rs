@@ -5,6 +5,7 @@ use std::path::Path;
 use clap_mangen::{Man, generate_to};
 
 use super::args::{ManArgs, command_line};
+use super::output::is_standard;
 use super::{Status, complain, note_written, say};
 use crate::folder::{FileError, make_folder};
 use crate::terminal;
@@ -12,7 +13,7 @@ use wireyard_pipeline::diag::safe::shown;
 
 pub(super) fn run(args: &ManArgs) -> Status {
     let command = command_line();
-    let Some(folder) = &args.output else {
+    let Some(folder) = args.output.as_deref().filter(|folder| !is_standard(folder)) else {
         let mut page = Vec::new();
         let rendered = Man::new(command).render(&mut page);
         note_written(rendered.and_then(|()| terminal::out(&String::from_utf8_lossy(&page))));

@@ -4,13 +4,12 @@
 //! (`/dev/null`, a FIFO) loses no data and may be named several times. This module opens no port and keeps no file
 //! open.
 
-use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{PortNumber, PortSpec};
 use crate::file_identity::Identity;
-use crate::folder::FileError;
+use crate::folder::{FileError, can_write};
 use wireyard_pipeline::diag::safe::shown;
 
 /// A file that a port cannot write.
@@ -194,14 +193,4 @@ fn clash(one: &Output<'_>, two: &Output<'_>) -> Result<(), OutputError> {
         (false, false) => Err(OutputError::TwoOutputs(file)),
         _ => Err(OutputError::OutputAndCapture(file)),
     }
-}
-
-/// Checks that a file can be written. Its contents stay, and a file that did not exist is removed again.
-///
-/// # Errors
-/// The operating system's error.
-pub fn can_write(file: &Path) -> io::Result<()> {
-    let is_new = !file.exists();
-    OpenOptions::new().append(true).create(true).open(file)?;
-    if is_new { fs::remove_file(file) } else { Ok(()) }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCompleter;
 
@@ -31,7 +32,7 @@ pub struct LabArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
     /// Write report.html, .txt and .json, series.csv and .parquet, fct.txt, pfc.txt, tables, captures and entries into this folder, and files.txt, their list.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(results_folder))]
     pub output: Option<PathBuf>,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineKind::Auto)]
@@ -91,7 +92,7 @@ pub struct SweepArgs {
     /// The study.
     pub study: PathBuf,
     /// Results go here, and a study that was begun there goes on [default: its name].
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(results_folder))]
     pub output: Option<PathBuf>,
     /// Part K of N of the runs.
     #[arg(long, value_name = "K/N", value_parser = shard)]
@@ -135,7 +136,7 @@ pub struct MergeArgs {
     #[arg(required = true)]
     pub folders: Vec<PathBuf>,
     /// The report goes here.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(results_folder))]
     pub output: PathBuf,
     /// The report as JSON.
     #[arg(long)]
@@ -154,7 +155,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// The report goes here.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(results_folder))]
     pub output: Option<PathBuf>,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineKind::Auto)]
@@ -192,6 +193,18 @@ fn only(text: &str) -> Result<(usize, u64), String> {
         .ok_or_else(|| "expected POINT:SEED, the first point is 1".to_owned())
 }
 
+fn percent(text: &str) -> Result<f64, &'static str> {
+    text.parse().map_err(|_| "not a number of percent; a scenario stands in front of --compare, or write --compare=15")
+}
+
+/// A folder for results: `-`, which is standard output everywhere else, cannot be one by that name.
+fn results_folder(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match path.as_os_str() == "-" {
+        true => Err("results are a folder: name one (./- for one of this name)"),
+        false => Ok(path),
+    }
+}
+
 /// `lab compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
@@ -200,7 +213,7 @@ pub struct CompareArgs {
     /// The other one.
     pub b: PathBuf,
     /// Write report.html, report.json and the table into this folder.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(results_folder))]
     pub output: Option<PathBuf>,
     /// The comparison as JSON.
     #[arg(long)]
