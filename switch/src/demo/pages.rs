@@ -5,6 +5,7 @@ use super::incast::Incast;
 use super::judge::{MARKS_MIN, SHOWN_DEVIATIONS, Tally};
 use super::setting::{DILATION, SENDERS};
 use super::{Options, verdicts};
+use crate::program::EngineKind;
 use crate::report::{Axis, Column, Layer, Plot, Report, Table, Unit};
 
 /// The whole report.
@@ -51,8 +52,17 @@ fn facts(report: &mut Report, options: &Options, drained: &Drained) {
         stalls.longest.as_secs_f64() * 1e3
     );
     report.fact("open loop", open);
-    let command = format!("wireyard demo --seconds {}", options.duration.as_secs());
-    report.facts.insert(0, ("command".to_owned(), command));
+    report.facts.insert(0, ("command".to_owned(), command(options)));
+}
+
+/// The command that makes this page again.
+fn command(options: &Options) -> String {
+    let Options { duration, seed, engine, .. } = options;
+    let of_engine = match engine {
+        EngineKind::Auto => String::new(),
+        named => format!(" --engine {}", named.name()),
+    };
+    format!("wireyard demo --seconds {} --seed {seed}{of_engine}", duration.as_secs())
 }
 
 /// The results, with the predictions of theory.
@@ -154,4 +164,16 @@ fn curve(report: &mut Report, options: &Options, tally: &Tally) {
         ],
     };
     report.plots.insert(0, plot);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_has_what_the_page_follows_from() {
+        let options = Options { seed: 7, engine: EngineKind::Interpreter, ..Options::default() };
+        assert_eq!(command(&options), "wireyard demo --seconds 35 --seed 7 --engine interp");
+        assert_eq!(command(&Options::default()), "wireyard demo --seconds 35 --seed 1");
+    }
 }
