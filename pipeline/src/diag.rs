@@ -37,6 +37,8 @@ impl SourceFile {
 
 /// Most diagnostics that are shown; the others are counted.
 pub const SHOWN_MAX: usize = 100;
+/// Most names in a list of those that there are.
+const NAMES_SHOWN_MAX: usize = 12;
 /// Most errors, and most warnings, that are kept for selection.
 const KEPT_MAX: usize = 1000;
 /// Longest message, label, note or help, in bytes: names and values come from files.
@@ -182,6 +184,15 @@ impl Diagnostic {
             };
         }
         self
+    }
+
+    /// Lists the names that there are, if they are few: for a name that is near none of them.
+    pub fn there_are(&mut self, names: &[&str]) -> &mut Self {
+        match names {
+            [] => self,
+            [_, ..] if names.len() > NAMES_SHOWN_MAX => self,
+            names => self.note(format!("there are: {}", names.join(", "))),
+        }
     }
 
     /// Order of report: file, place, code, text. Diagnostics without a place are first.

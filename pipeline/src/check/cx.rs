@@ -310,11 +310,18 @@ impl<'a> Cx<'a> {
                 let text = format!("there is no {} `{}`", bare(wanted), name.value);
                 let library =
                     is_wanted(Symbol::Instance(0)).then(|| self.library_with(&name.value));
+                let names: Vec<&str> = names.collect();
                 let error = self.report.error(codes::UNKNOWN, name.span, text);
                 match library.flatten() {
                     Some(help) => error.help(help),
-                    None => error.did_you_mean(&name.value, names),
+                    None => error.did_you_mean(&name.value, names.iter().copied()),
                 };
+                if error.fixes.is_empty() && !is_wanted(Symbol::Instance(0)) {
+                    error.there_are(&names);
+                    if let Some(section) = declaration(bare(wanted), &name.value) {
+                        error.help(format!("declare it: `{section}`"));
+                    }
+                }
             }
         }
     }
@@ -379,6 +386,15 @@ impl<'a> Cx<'a> {
         if let Some(slot) = self.consts.get_mut(index) {
             *slot = state;
         }
+    }
+}
+
+/// How a small array is declared.
+fn declaration(kind: &str, name: &str) -> Option<String> {
+    match kind {
+        "counter" | "meter" => Some(format!("{kind}s: {{ {name}: 4 }}")),
+        "register" => Some(format!("registers: {{ {name}: {{ bits: 32, size: 4 }} }}")),
+        _ => None,
     }
 }
 

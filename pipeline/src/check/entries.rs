@@ -109,7 +109,11 @@ impl<'a> Resolver<'a> {
         if found.is_none() {
             let text = format!("the program has no {what} `{}`", name.value);
             let names: Vec<&str> = list.iter().map(name_of).collect();
-            self.cx.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
+            let error = self.cx.report.error(codes::UNKNOWN, name.span, text);
+            error.did_you_mean(&name.value, names.iter().copied());
+            if error.fixes.is_empty() {
+                error.there_are(&names);
+            }
         }
         found
     }

@@ -83,9 +83,10 @@ impl<'a> Cx<'a> {
             if let Some(place) = near.or(caller).or(states.first().map(|(name, _)| name)) {
                 let text = "a parser begins in the state `start`, and there is none";
                 let error = self.report.error(codes::NO_START, place.span, text);
-                if near.is_some() {
-                    error.did_you_mean(&place.value, ["start"]);
-                }
+                match near {
+                    Some(_) => error.did_you_mean(&place.value, ["start"]),
+                    None => error.help("call its first state `start`"),
+                };
             }
             return None;
         };

@@ -132,14 +132,18 @@ impl<'d> Decoder<'d> {
         let message = format!("{} has no key `{shown}`", shape.what);
         let keys: Vec<String> = known.clone().map(|key| format!("`{key}`")).collect();
         let error = self.diagnostics.error(codes::UNKNOWN_KEY, key.span, message);
-        let written = match key.scalar.text.as_str() {
+        let written = match (shape.name, key.scalar.text.as_str()) {
             // P4's name for it.
-            "default_action" => "default",
-            other => other,
+            (_, "default_action") => "default",
+            ("entry", "key" | "keys") => "match",
+            (_, other) => other,
         };
         error.did_you_mean(written, known.clone());
         if error.fixes.is_empty() {
             error.note(format!("its keys are {}", keys.join(", ")));
+            if shape.name == "entry" && written.contains('.') {
+                error.help(format!("keys of the table stand in `match: {{ {shown}: .. }}`"));
+            }
             return None;
         }
         suggest(written, known)

@@ -1,7 +1,7 @@
 //! From an entries file to its syntax tree.
 
 use super::decode::Decoder;
-use super::node::{Node, NodeKind};
+use super::node::{Key, Node, NodeKind};
 use super::program::{header, table};
 use super::shape::{MapShape, Shape, key, needed};
 use crate::ast::entries::{
@@ -9,6 +9,7 @@ use crate::ast::entries::{
     SettingDecl,
 };
 use crate::ast::{AstExpr, Named, Sp};
+use crate::diag::{codes, suggest};
 use crate::syntax;
 
 /// An entries file.
@@ -118,8 +119,30 @@ pub(crate) static MIRROR: MapShape = MapShape {
     ],
 };
 
+/// Reports `fib: [..]` at the top of a file, without `entries:` above it. False for any other file.
+fn is_list_of_a_table(decoder: &mut Decoder<'_>, node: &Node) -> bool {
+    let NodeKind::Map(map) = &node.kind else { return false };
+    let known = || ENTRIES.keys.iter().map(|key| key.name);
+    let is_one = |(key, value): &&(Key, Node)| {
+        let name = key.scalar.text.as_str();
+        matches!(value.kind, NodeKind::List(_)) && suggest(name, known()).is_none()
+    };
+    let Some((key, _)) = map.pairs.iter().find(is_one) else { return false };
+    let name = syntax::shown(&key.scalar.text);
+    decoder
+        .diagnostics
+        .error(codes::UNKNOWN_KEY, key.span, format!("an entries file has no key `{name}`"))
+        .help(format!(
+            "the entries of a table stand under `entries:`: `entries: {{ {name}: [..] }}`"
+        ));
+    true
+}
+
 /// Reads an entries file.
 pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntriesFile> {
+    if is_list_of_a_table(decoder, node) {
+        return None;
+    }
     let fields = decoder.map(node, &ENTRIES)?;
     let mut found = EntriesFile::default();
     if let Some(node) = fields.get("entries") {
@@ -237,9 +260,13 @@ fn multicast(decoder: &mut Decoder<'_>, node: &Node) -> Option<MulticastDecl> {
     let prune = fields.get("prune_ingress").and_then(|node| decoder.flag(node));
     let ports = fields.get("ports")?;
     let replicas = match &ports.kind {
-        NodeKind::Scalar(_) => {
-            decoder.choice(ports, &["all"])?;
-            None
+        NodeKind::Scalar(scalar) if scalar.text == "all" => None,
+        NodeKind::Scalar(scalar) => {
+            let found = syntax::shown(&scalar.text);
+            let message = format!("expected a list of ports, or `all`, found `{found}`");
+            let error = decoder.diagnostics.error(codes::UNKNOWN_CHOICE, ports.span, message);
+            error.help("write each port: `[1, 2, 3]`");
+            return None;
         }
         _ => {
             let items = decoder.items(ports, "ports, or `all`")?;

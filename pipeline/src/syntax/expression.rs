@@ -126,8 +126,20 @@ impl<'t> Parser<'t> {
     /// Nothing may follow.
     pub(super) fn end(&self, what: &str) -> Parsed<()> {
         let token = self.peek();
+        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map(|one| one.kind);
         let help = match token.kind {
             Kind::End => return Ok(()),
+            // `route 1`, as the command line has it.
+            Kind::Number { .. } if self.at == 1 && matches!(before, Some(Kind::Word(_))) => {
+                Some("arguments stand in parentheses: `name(1)`")
+            }
+            Kind::Sign("/")
+                if matches!(before, Some(Kind::Number { bits: Some(32 | 128), .. })) =>
+            {
+                Some(
+                    "a prefix is a pattern, for entries and cases; compare with a mask: `x & 255.0.0.0 == 10.0.0.0`",
+                )
+            }
             Kind::Sign("/") => Some(
                 "there is no `/`; shift with `>>` (`x >> 1` is a half), or in a rate control write `div(a, b)`",
             ),

@@ -245,6 +245,14 @@ fn mac_with_dashes(text: &str) -> Option<&str> {
     (ends && mac(&dashed.replace('-', ":")).is_some() && !dashed.contains(':')).then_some(dashed)
 }
 
+/// `02:00:00:00:01` at the start of a text: bytes like those of a MAC address, three or more.
+fn mac_of_wrong_length(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_ascii_hexdigit() && c != ':').unwrap_or(text.len());
+    let bytes = &text[..end];
+    let is_one = bytes.split(':').all(|byte| byte.len() == 2);
+    (is_one && bytes.matches(':').count() >= 2).then_some(bytes)
+}
+
 /// `42`, `0x2a`, `0b101010`, `1_000`, `8w42`.
 fn number(input: &str) -> Lexed<'_, Kind<'_>> {
     let starts = |c: char| c.is_ascii_digit();
@@ -285,7 +293,14 @@ fn number(input: &str) -> Lexed<'_, Kind<'_>> {
             failure(input, word, format!("{value} does not fit in {bits} bits"), None)
         }
         Ok(value) => Ok((rest, Kind::Number { value, bits })),
-        Err(help) => failure(input, word, format!("`{}` is not a number", shown(word)), help),
+        Err(help) => match mac_of_wrong_length(input) {
+            Some(wrong) => {
+                let message = format!("`{}` is not a MAC address", shown(wrong));
+                let help = "a MAC address has six bytes, each of two hexadecimal digits";
+                failure(input, wrong, message, Some(help))
+            }
+            None => failure(input, word, format!("`{}` is not a number", shown(word)), help),
+        },
     }
 }
 

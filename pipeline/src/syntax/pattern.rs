@@ -28,6 +28,10 @@ pub(super) fn parse(text: Text<'_>) -> Parsed<Sp<PatternDecl>> {
             let span = join(here, name.span);
             Sp::new(PatternDecl::Set(name), span)
         }
+        Kind::Sign("*") if parser.look(1).kind == Kind::End => {
+            let help = Some("`_` matches any value, and so does a key that is left out".to_owned());
+            return Err(SyntaxError { help, ..parser.expected("a pattern") });
+        }
         _ => value(&mut parser)?,
     };
     parser.end("the end of the pattern")?;

@@ -61,14 +61,23 @@ fn call_or_assignment(parser: &mut Parser<'_>) -> Parsed<StmtKind> {
     }
     let slice = if parser.eat("[") { Some(parser.slice_bounds()?) } else { None };
     if !parser.eat("=") {
-        return Err(not_an_assignment(parser));
+        let word = target.value.single().map(|name| name.value.as_str());
+        return Err(not_an_assignment(parser, word));
     }
     Ok(StmtKind::Assign(target, slice, parser.expression()?))
 }
 
-/// The error for a token in place of `=`, with advice for the operators of other languages.
-fn not_an_assignment(parser: &Parser<'_>) -> SyntaxError {
+/// Keys that make a map a statement.
+const KEYS: [&str; 6] = ["if", "switch", "apply", "call", "update", "learn"];
+
+/// The error for a token in place of `=` behind a word, with advice for keys without a colon and the operators of other
+/// languages.
+fn not_an_assignment(parser: &Parser<'_>, word: Option<&str>) -> SyntaxError {
     let help = match (parser.peek().kind, parser.look(1).kind) {
+        (Kind::Word(next), behind) if word.is_some_and(|word| KEYS.contains(&word)) => {
+            let value = if behind == Kind::End { next } else { ".." };
+            Some(format!("a `:` is missing: `{}: {value}`", word.unwrap_or_default()))
+        }
         (Kind::Sign("=="), _) => Some("`=` assigns; `==` compares, in an expression".to_owned()),
         (Kind::Sign(sign @ ("+" | "-" | "|" | "&" | "^" | "*" | "<<" | ">>")), Kind::Sign("=")) => {
             Some(format!("there is no `{sign}=`: write `x = x {sign} ..`"))

@@ -135,7 +135,10 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
             "table add fdb ethernet.dst=02:00:00:00:00:0a forward 2",
             "exists already: `wireyard table modify`",
         ),
-        ("table add fdb ethernet.dst=02:00:00:00:00 forward 2", "`02` is not a number"),
+        (
+            "table add fdb ethernet.dst=02:00:00:00:00 forward 2",
+            "`02:00:00:00:00` is not a MAC address",
+        ),
         ("table add fixed ethernet.ether_type=1 drop", "constant"),
         ("table add fdb forward(2)", "ethernet.dst"),
         (

@@ -311,8 +311,11 @@ impl Cx<'_> {
     fn unknown_value(&mut self, first: &Name, rest: &[PathPart]) {
         let text = format!("there is nothing called `{}` here", first.value);
         let mut names: Vec<String> = self.env.local_names();
+        // A whole header is a value nowhere but in code.
+        let is_data = !matches!(self.env.place, Where::Control | Where::Action);
         let values = |symbol: Symbol| {
-            matches!(symbol, Symbol::Instance(_) | Symbol::Const(_) | Symbol::Register(_))
+            matches!(symbol, Symbol::Const(_) | Symbol::Register(_))
+                || matches!(symbol, Symbol::Instance(_)) && !(is_data && rest.is_empty())
         };
         let known = self.scope.symbols.iter().filter(|(_, (symbol, _))| values(*symbol));
         names.extend(known.map(|(name, _)| name.to_string()));
@@ -327,7 +330,12 @@ impl Cx<'_> {
         let p4 = p4::name(&first.value, behind);
         let note = self.report.error(codes::UNKNOWN, first.span, text);
         if first.value == "default" && rest.is_empty() {
-            note.help("`default:` stands beside `cases:`, with the target for all other values");
+            note.help(match self.env.place {
+                Where::Parser => "`default:` stands beside `cases:`, with the target for all other values",
+                _ => "a key that is left out matches any value; what no entry matches runs the table's default action, of `defaults:`",
+            });
+        } else if first.value == "any" && rest.is_empty() {
+            note.help("`_` matches any value, and so does a key of an entry that is left out");
         } else if let Some(help) = library.or(p4) {
             note.help(help);
         } else if is_meta {

@@ -115,7 +115,14 @@ pub(crate) const MEMBER: Shape = Shape::Either(&[Shape::Pattern, Shape::MapOf(&S
 
 /// A number of bits or the name of a type.
 pub(super) fn width(decoder: &mut Decoder<'_>, node: &Node) -> Option<TypeRef> {
-    let text = decoder.scalar(node, "a width: bits, or the name of a type")?;
+    const WHAT: &str = "a width: bits, or the name of a type";
+    if node.kind == NodeKind::Null {
+        let message = format!("expected {WHAT}, found nothing");
+        let error = decoder.diagnostics.error(codes::WRONG_TYPE, node.span, message);
+        error.help("write it behind the name: `name: 16`");
+        return None;
+    }
+    let text = decoder.scalar(node, WHAT)?;
     let p4 = text.text.trim().strip_prefix("bit<").and_then(|rest| rest.strip_suffix('>'));
     if let Some(bits) = p4 {
         let message = "a width is written without `bit<..>`";

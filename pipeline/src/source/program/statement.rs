@@ -3,7 +3,7 @@
 use crate::ast::{ApplyStmt, Name, Stmt, StmtKind};
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
-use crate::source::node::{Node, NodeKind};
+use crate::source::node::{Map, Node, NodeKind};
 use crate::source::shape::{MapShape, Shape, key, needed};
 use crate::syntax;
 
@@ -112,7 +112,7 @@ fn statement(decoder: &mut Decoder<'_>, node: &Node) -> Option<Stmt> {
 
 fn unknown(decoder: &mut Decoder<'_>, node: &Node) -> Option<Stmt> {
     let NodeKind::Map(map) = &node.kind else { return None };
-    if decoder.torn(node) {
+    if key_in_key(decoder, map) || decoder.torn(node) {
         return None;
     }
     let forms: Vec<String> = FORMS.iter().map(|form| format!("`{}`", form.name)).collect();
@@ -141,6 +141,28 @@ fn unknown(decoder: &mut Decoder<'_>, node: &Node) -> Option<Stmt> {
         .did_you_mean(found, FORMS.iter().map(|form| form.name))
         .note(format!("a statement that is a map has one of the keys {}", forms.join(", ")));
     None
+}
+
+/// Reports `if ipv4.valid: [..]`, where YAML takes the word of the statement for a part of its key. False for any other
+/// map.
+fn key_in_key(decoder: &mut Decoder<'_>, map: &Map) -> bool {
+    let Some((key, _)) = map.pairs.first() else { return false };
+    let Some((word, rest)) = key.scalar.text.split_once(' ') else { return false };
+    let Some(form) = FORMS.iter().find(|form| form.name == word) else { return false };
+    if rest.trim_start().starts_with('=') {
+        return false;
+    }
+    let message = format!("`{}` is not a statement", syntax::shown(&key.scalar.text));
+    let more: Vec<String> = form.keys[1..].iter().map(|key| format!("`{}:`", key.name)).collect();
+    let more = match more.as_slice() {
+        [] => String::new(),
+        more => format!("; {} stand in lines of their own below it", more.join(", ")),
+    };
+    decoder
+        .diagnostics
+        .error(codes::UNKNOWN_STATEMENT, key.span, message)
+        .help(format!("`{word}` is a key: `- {word}: {}`{more}", syntax::shown(rest.trim())));
+    true
 }
 
 fn block(decoder: &mut Decoder<'_>, form: &str, fields: &Fields<'_>) -> Option<StmtKind> {

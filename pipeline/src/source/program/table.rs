@@ -323,6 +323,13 @@ pub(super) fn matches(
     node: &Node,
     what: &str,
 ) -> Named<Sp<PatternDecl>> {
+    if let Some(value) = node.text() {
+        let message = format!("expected {what}, which is a map, found {}", node.what());
+        let value = syntax::shown(value.text);
+        let error = decoder.diagnostics.error(codes::WRONG_TYPE, node.span, message);
+        error.help(format!("name the key that has this value: `{{ KEY: {value} }}`"));
+        return Vec::new();
+    }
     let pairs = decoder.pairs(node, what).unwrap_or_default();
     let one = |(key, pattern): &(Key, Node)| Some((key_name(key), decoder.pattern(pattern)?));
     pairs.iter().filter_map(one).collect()

@@ -210,11 +210,33 @@ fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
             });
         return true;
     }
-    if with_bracket_in_map(place, start, diagnostics) {
+    if second_key(place, last, diagnostics) || with_bracket_in_map(place, start, diagnostics) {
         return true;
     }
     let whole = place.span(start, value_end(place.text, start, place.flow));
     needs_quotes(diagnostics, whole, place, "an unquoted value cannot hold `: `");
+    true
+}
+
+/// `if: a.valid then: [..]`: a further key of a statement in the line of the one before. False for any other error.
+fn second_key(place: &Place<'_>, value: SourceSpan, diagnostics: &mut Diagnostics) -> bool {
+    let between = place.text.get(value.end as usize..place.at);
+    let adjoins_closely = between.is_some_and(|between| !between.starts_with(' '));
+    let text = place.text.get(value.start as usize..value.end as usize);
+    let Some((_, word @ ("then" | "else" | "hit" | "miss"))) =
+        text.and_then(|text| text.rsplit_once(' ')).filter(|_| adjoins_closely)
+    else {
+        return false;
+    };
+    let start = value.end as usize - word.len();
+    let message = format!("`{word}:` is in the value of the key before it");
+    let help = match place.flow {
+        true => format!("put a `,` in front of it: `, {word}: ..`"),
+        false => format!("write `{word}:` in the next line, in the column of that key"),
+    };
+    diagnostics
+        .error(codes::YAML_SYNTAX, place.span(start, value.end as usize), message)
+        .help(help);
     true
 }
 
@@ -313,6 +335,13 @@ fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
         self::tag(tag, tag, place.text, place.flow, diagnostics);
         return;
     }
+    if is_lone_star(place) {
+        let message = "YAML reads `*` as an alias, whose name is missing";
+        diagnostics
+            .error(codes::NEEDS_QUOTES, place.here(), message)
+            .help("`_` matches any value, and so does a key that is left out");
+        return;
+    }
     let message = match place.found() {
         Some(found) => format!("a value that begins with `{found}` must be quoted"),
         None => "a value is missing here".to_owned(),
@@ -326,6 +355,14 @@ fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     };
     let whole = place.span(start, value_end(place.text, start, place.flow));
     needs_quotes(diagnostics, whole, place, &message);
+}
+
+/// A `*` with nothing behind it: meant as any value. Quotes would not make it one.
+fn is_lone_star(place: &Place<'_>) -> bool {
+    let behind = place.text.get(place.at..).and_then(|rest| rest.strip_prefix('*'));
+    behind.is_some_and(|behind| {
+        behind.is_empty() || behind.starts_with([' ', ',', '}', ']', '\n', '\r'])
+    })
 }
 
 /// The tag directly before a place on its line: in `!a.valid || b`, YAML stops at the `||`.

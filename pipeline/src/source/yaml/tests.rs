@@ -115,6 +115,23 @@ fn quoting_fixes_repair_the_line() {
     }
 }
 
+/// Quotes around these would only lead to the next error.
+#[test]
+fn no_quotes_are_offered_where_they_do_not_help() {
+    for (text, help) in [
+        ("a: [{ b: { c: * }, d: e(1) }]\n", "`_` matches any value"),
+        ("a: *\n", "`_` matches any value"),
+        ("- if: b.valid then: [c]\n", "write `then:` in the next line"),
+        ("- apply: b hit: c\n", "write `hit:` in the next line"),
+        ("- { if: b.valid then: [c] }\n", "put a `,` in front of it"),
+    ] {
+        let (_, found) = read(text);
+        let first = found.iter().next().expect("reported");
+        assert!(first.fixes.is_empty(), "{text}: {first:?}");
+        assert!(first.helps.iter().any(|one| one.contains(help)), "{text}: {first:?}");
+    }
+}
+
 #[test]
 fn aliases_repeat_within_a_budget() {
     let (node, found) = read("a: &q [1, 2]\nb: *q\n");
