@@ -44,6 +44,7 @@ pub(crate) use kind::Medium;
 pub use open::{Opened, Spread, decorate_again, open, open_spread};
 pub use spec::{PortKind, PortNumber, PortSpec, SpecError};
 pub use stats::PortStats;
+pub(crate) use watch::SETCAP;
 
 pub use crate::link_type::LinkType;
 use crate::pcap::PcapError;

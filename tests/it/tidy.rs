@@ -282,6 +282,16 @@ fn the_core_reads_no_clock() {
     complain(&problems);
 }
 
+/// `setcap` takes away what it does not name: all advice names the same privileges.
+#[test]
+fn one_list_of_capabilities_is_advised() {
+    let mut all = sources();
+    all.retain(|source| source.path.starts_with("switch/src/"));
+    let lines = all.iter().flat_map(|source| source.code_without_tests());
+    let found = lines.filter(|(_, code)| code.contains("cap_net_raw,")).count();
+    assert_eq!(found, 1, "ports::SETCAP is the one");
+}
+
 #[test]
 fn the_core_crates_know_no_protocol_and_no_socket() {
     let protocols = ["ipv4", "ipv6", "roce", "infiniband", "bth", "vlan", "udp", "pfc", "cnp"];

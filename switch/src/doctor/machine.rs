@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 
 use super::{Finding, NoInterface};
+use crate::ports::SETCAP;
 use crate::ports::sys::interface::{self, HARDWARE_ETHERNET};
 use crate::ports::sys::netns::is_in_first_user_namespace;
 use crate::program::{self, DeviceOptions, EngineKind};
@@ -74,10 +75,9 @@ pub(super) fn privileges() -> Finding {
     if lacking.is_empty() {
         return Finding::good("privileges", "all that ports need");
     }
-    Finding::missing("privileges", format!("lacks {}", lacking.join(", "))).advise(
-        "run as root, or: setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep WIREYARD; demo, lab, \
-         replay, test and trace need none of them",
-    )
+    Finding::missing("privileges", format!("lacks {}", lacking.join(", "))).advise(format!(
+        "run as root, or: sudo {SETCAP}; demo, lab, replay, test and trace need none of them"
+    ))
 }
 
 fn effective_capabilities() -> Option<u64> {

@@ -75,7 +75,7 @@ fn try_port(spec: &str) -> Result<(), String> {
 /// Runs the child and reads its report.
 pub(super) fn ports() -> Vec<Finding> {
     match child::<Report>("--try-ports") {
-        Ok(report) => findings(&report),
+        Ok(report) => findings(&report, netns::is_in_first_user_namespace()),
         Err(why) => vec![Finding::missing("ports", format!("could not be tried: {why}"))],
     }
 }
@@ -101,19 +101,25 @@ pub(super) fn child<T: serde::de::DeserializeOwned>(argument: &str) -> Result<T,
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-fn findings(report: &Report) -> Vec<Finding> {
+/// `is_in_first` is of this process, in which `run` would be.
+fn findings(report: &Report, is_in_first: bool) -> Vec<Finding> {
     let mut all = Vec::new();
-    // A process without CAP_SYS_ADMIN has a private network only in a user namespace, where AF_XDP never works.
-    let proves_no_xdp = report.is_in_first_user_namespace || !netns::is_in_first_user_namespace();
+    // A process without CAP_SYS_ADMIN has a private network only in a user namespace, where it is root, and where AF_XDP
+    // never works.
+    let is_as_here = report.is_in_first_user_namespace || !is_in_first;
     for trial in &report.trials {
         let kind = KINDS.iter().find(|(spec, _)| *spec == trial.what);
         all.push(match (kind, &trial.error) {
-            (Some((spec, _)), Some(_)) if prefix(spec) == "xdp:" && !proves_no_xdp => {
+            (Some((spec, _)), Some(_)) if prefix(spec) == "xdp:" && !is_as_here => {
                 Finding::limited(
                     "xdp:",
                     "not tried: without root there is a network for trials in a user namespace only, where AF_XDP does not work",
                 )
                 .advise("with the privileges above `run` may open it; sudo wireyard doctor tries it")
+            }
+            (Some((spec, _)), None) if !is_as_here => {
+                Finding::limited(prefix(spec), "works in a network namespace of the user's own")
+                    .advise("`run` on interfaces of this machine needs the privileges above")
             }
             (Some((spec, _)), None) => {
                 Finding::good(prefix(spec), "a port of this kind was opened on a virtual cable")
@@ -138,4 +144,25 @@ fn findings(report: &Report) -> Vec<Finding> {
 /// `xdp:` of `xdp:doctor0`.
 fn prefix(spec: &str) -> &str {
     spec.split_inclusive(':').next().unwrap_or(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    /// In its own user namespace the child is root, and whoever runs the doctor is not.
+    #[test]
+    fn a_trial_as_another_root_does_not_show_that_run_works() {
+        let trial = |what: &str| Trial { what: what.to_owned(), error: None };
+        let trials = ["raw:doctor0", "pnet:doctor0", "tap:doctor2"].map(trial);
+        let report = |is_in_first_user_namespace| Report {
+            trials: trials.iter().map(|one| trial(&one.what)).collect(),
+            is_in_first_user_namespace,
+        };
+        let all = |found: &[Finding], verdict| found.iter().all(|one| one.verdict == verdict);
+        assert!(all(&findings(&report(false), true), Verdict::Limited));
+        assert!(all(&findings(&report(true), true), Verdict::Good), "root");
+        assert!(all(&findings(&report(false), false), Verdict::Good), "in a container's namespace");
+    }
 }

@@ -146,8 +146,8 @@ fn open_xdp(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opene
         opened => return opened,
     };
     let raw = PortSpec { kind: PortKind::Raw, queue: 0, ..spec.clone() };
-    // If that fails too (no privilege), the error is that of the kind that was tried first.
-    let Ok(mut opened) = open_kind(&raw, mem, spread) else { return Err(why) };
+    // If that fails too (no privilege), its error is the one to act on: this kind asks for less of the interface.
+    let mut opened = open_kind(&raw, mem, spread)?;
     opened.notices.insert(0, format!("{why}; using {raw} instead"));
     Ok(opened)
 }
@@ -165,7 +165,7 @@ fn open_fastest(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<O
         Ok(opened) => opened,
     };
     let said = format!("{}: opened as {}", spec.target, opened.port.name());
-    opened.notices.insert(0, said);
+    opened.notices.push(said);
     Ok(opened)
 }
 

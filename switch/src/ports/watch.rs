@@ -247,16 +247,18 @@ fn state_of(found: &Interface) -> LinkState {
     }
 }
 
+/// The command that gives a binary the privileges of all kinds of ports: `setcap` takes away what it does not name.
+pub(crate) const SETCAP: &str =
+    "setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep WIREYARD-BINARY";
+
 /// The error of `port` for a failed system call, with advice where the cause is known.
 pub(super) fn failed(port: &str, doing: &'static str, source: io::Error) -> PortError {
     let help = match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => {
-            "run as root, or: sudo setcap cap_net_raw,cap_net_admin,cap_bpf=ep WIREYARD-BINARY"
-        }
-        Some(libc::EMFILE | libc::ENFILE) => "too many open files: ulimit -n",
-        _ => "",
+        Some(libc::EPERM | libc::EACCES) => format!("run as root, or: sudo {SETCAP}"),
+        Some(libc::EMFILE | libc::ENFILE) => "too many open files: ulimit -n".to_owned(),
+        _ => String::new(),
     };
-    PortError::Io { port: port.to_owned(), doing, source, help: help.to_owned() }
+    PortError::Io { port: port.to_owned(), doing, source, help }
 }
 
 /// The two sides of a TAP are claimed separately, and may have different owners.

@@ -16,7 +16,7 @@ use crate::ports::sys::interface::{Interface, strips_tags};
 use crate::ports::sys::netns::is_in_first_user_namespace;
 use crate::ports::sys::packet;
 use crate::ports::sys::xsk::{Xsk, XskConfig};
-use crate::ports::watch::{Watch, failed};
+use crate::ports::watch::{SETCAP, Watch, failed};
 use crate::sync;
 
 /// The program on an interface, which serves the sockets of all queues of a port.
@@ -231,12 +231,11 @@ impl Start<'_> {
             Some(libc::ENOMEM | libc::ENOBUFS) => {
                 format!(
                     "the packet memory cannot be pinned: raise the limit (ulimit -l unlimited), or give the \
-                     binary the right to do without (setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep), or \
-                     use less memory (packet_slots), or raw:{name}"
+                     binary the right to do without ({SETCAP}), or use less memory (packet_slots), or raw:{name}"
                 )
             }
             Some(libc::EPERM | libc::EACCES) => {
-                "run as root, or: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep WIREYARD-BINARY".to_owned()
+                format!("run as root, or: sudo {SETCAP}")
             }
             Some(libc::EBUSY) if doing.contains("program") => {
                 format!("another XDP program is attached: ip link set dev {name} xdp off")
