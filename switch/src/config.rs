@@ -236,7 +236,7 @@ impl SwitchConfig {
                 config.warn_of_generators(generators, decoder.diagnostics);
             }
             config.linux = fields.get("linux").and_then(|node| linux::read(&mut decoder, node));
-            config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
+            config.qos = fields.get("qos").and_then(|n| read_qos(n, decoder.diagnostics));
             let section = fields.get("qos");
             // Without the section that could not be read its definitions are unknown.
             if config.qos.is_some() || section.is_none() {
@@ -279,9 +279,14 @@ pub(crate) fn read_defines(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(Strin
     list.into_iter().map(|(name, value)| (name.value, value)).collect()
 }
 
-/// Reads a `qos:` section of another file; errors go to the diagnostics.
-#[cfg(feature = "lab")]
+/// Reads a `qos:` section; errors go to the diagnostics.
 pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig> {
+    if let Some(word) = node.text() {
+        let message = format!("expected a map, found `{}`", word.text);
+        let error = found.error(codes::WRONG_TYPE, node.span, message);
+        error.help(format!("a preset stands behind its key: `qos: {{ preset: {} }}`", word.text));
+        return None;
+    }
     node::read(node, found)
 }
 
@@ -333,6 +338,13 @@ fn read_interface(
     taken: &mut Vec<(PortNumber, PortSpec)>,
 ) -> Option<String> {
     let name = decoder.word(node)?.value;
+    if let Some((before, interface)) = name.split_once('=')
+        && !before.is_empty()
+        && before.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        let message = format!("the number of the port is the key here: write `{interface}`");
+        return decoder.refuse(codes::WRONG_TYPE, node.span, message);
+    }
     let text = format!("{number}={name}");
     let spec = PortSpec::parse(&text).map_err(|error| error.to_string());
     let free = spec.and_then(|spec| match taken.iter().find(|(_, t)| spec.shares_interface(t)) {

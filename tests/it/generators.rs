@@ -184,7 +184,7 @@ fn what_cannot_be_generated_is_refused_at_its_place() {
         run(&arguments).expect(1, texts);
     };
     refused("10 us", "0 us", &["switch.yaml:3:", "a period is above zero"]);
-    refused("10 us", "10", &["switch.yaml:3:", "10: missing unit"]);
+    refused("10 us", "10", &["switch.yaml:3:", "\"10\": missing unit"]);
     refused("88b5 ", "88b ", &["switch.yaml:3:", "119 digits are no whole number of bytes"]);
     refused("88b5", "88x5", &["switch.yaml:3:", "`x` is no hexadecimal digit"]);
     refused(

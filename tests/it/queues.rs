@@ -153,7 +153,7 @@ fn check_prints_thresholds_and_refuses_contradictions() {
     let here = |text: &str, place: &str, message: &str| {
         check(text, &[]).expect(1, &[place, message]);
     };
-    here(&good.replace("40 m", "40"), "switch.yaml:1:37", "40: missing unit");
+    here(&good.replace("40 m", "40"), "switch.yaml:1:37", "\"40\": missing unit");
     here(&good.replace("rate: 25", "rat: 25"), "switch.yaml:1:50", "did you mean `rate`?");
     here(&good.replace("azure", "azur"), "switch.yaml:2:16", "did you mean `sonic_azure`?");
 

@@ -26,6 +26,17 @@ impl de::Error for NodeError {
     fn custom<T: std::fmt::Display>(message: T) -> NodeError {
         NodeError { span: None, message: message.to_string() }
     }
+
+    /// Models have names of Rust, and are maps in the file.
+    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> NodeError {
+        let expected = expected.to_string();
+        let expected = if expected.starts_with("struct ") { "a map" } else { &expected };
+        de::Error::custom(format!("invalid type: {found}, expected {expected}"))
+    }
+
+    fn missing_field(field: &'static str) -> NodeError {
+        de::Error::custom(format!("`{field}` is missing"))
+    }
 }
 
 impl NodeError {
@@ -54,7 +65,13 @@ pub(super) fn read<'n, T: de::Deserialize<'n>>(
             let first = names.next().filter(|_| error.message.starts_with("unknown "));
             let report = found.error(code, error.span.unwrap_or(node.span), error.message.clone());
             if let Some(first) = first {
-                report.did_you_mean(first, names);
+                let names: Vec<&str> = names.collect();
+                report.did_you_mean(first, names.iter().copied());
+                // The beginning of a long name is not near the whole by its letters.
+                let begun = names.iter().find(|name| name.starts_with(first));
+                if let (true, Some(name)) = (report.fixes.is_empty(), begun) {
+                    report.help(format!("did you mean `{name}`?"));
+                }
             }
             None
         }

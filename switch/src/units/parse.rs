@@ -122,7 +122,7 @@ fn scaled(
         return Err(fail(problem.to_owned()));
     }
     if unit.is_empty() {
-        return Err(fail(format!("{number}: missing unit")));
+        return Err(fail("missing unit".to_owned()));
     }
     let Some(&(_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         return Err(fail(format!("\"{unit}\" is not a unit here")));

@@ -43,7 +43,7 @@ fn rates_times_and_the_rest() {
 #[test]
 fn a_bare_number_in_a_file_is_refused() {
     let error = serde_json::from_str::<Bytes>("5000").unwrap_err().to_string();
-    assert!(error.contains("5000: missing unit"), "{error}");
+    assert!(error.contains("\"5000\": missing unit"), "{error}");
     assert_eq!(serde_json::from_str::<Bytes>("\"5 KB\"").unwrap(), Bytes::new(5_000));
     assert_eq!(serde_json::from_str::<PoolAlpha>("8").unwrap().terms(), (8, 1));
 }

@@ -173,7 +173,7 @@ fn allow_lossy_headroom_turns_refusal_into_warning() {
 fn unknown_keys_and_bare_numbers_are_named() {
     let error = |text: &str| serde_json::from_str::<QosConfig>(text).unwrap_err().to_string();
     assert!(error(r#"{ "buffer_pool": {} }"#).contains("unknown field `buffer_pool`"));
-    assert!(error(r#"{ "cell": 96 }"#).contains("96: missing unit"));
+    assert!(error(r#"{ "cell": 96 }"#).contains("\"96\": missing unit"));
     assert!(error(r#"{ "port_defaults": { "rate": "100G" } }"#).contains("\"G\" is not a unit"));
     assert!(
         error(r#"{ "port_defaults": { "queue_wred": { "x": "y" } } }"#).contains("not a class")
