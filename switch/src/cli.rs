@@ -101,10 +101,28 @@ pub fn run(cli: Cli) -> ExitCode {
 pub fn answer(error: &clap::Error) -> ExitCode {
     let printed = error.print().and_then(|()| io::stdout().flush());
     if error.use_stderr() {
+        if let Some(hint) = hint(error.kind()) {
+            say(hint);
+        }
         return exit(Status::Wrong);
     }
     note_written(printed);
     exit(Status::Success)
+}
+
+/// What clap does not know about a value that an option took, or did not take.
+fn hint(kind: clap::error::ErrorKind) -> Option<&'static str> {
+    use clap::error::ErrorKind::{MissingRequiredArgument, UnknownArgument};
+    let has = |option: &str| std::env::args_os().any(|word| word == option);
+    match kind {
+        MissingRequiredArgument if has("--linux") => Some(
+            "--linux takes the word behind it for a namespace: name the program in front of it",
+        ),
+        UnknownArgument if has("--watch") => {
+            Some("--watch has its seconds behind a `=`: --watch=2")
+        }
+        _ => None,
+    }
 }
 
 fn exit(status: Status) -> ExitCode {

@@ -19,6 +19,8 @@ pub(crate) enum FileKind {
     RateControl,
     Entries,
     SwitchConfig,
+    /// Known by its extension: it is no YAML.
+    PacketTest,
 }
 
 impl FileKind {
@@ -48,6 +50,7 @@ impl FileKind {
             FileKind::RateControl => "a rate control",
             FileKind::Entries => "a file of table entries",
             FileKind::SwitchConfig => "a switch configuration",
+            FileKind::PacketTest => "a packet test",
         }
     }
 
@@ -74,6 +77,7 @@ impl FileKind {
             FileKind::SwitchConfig => {
                 format!("name the program, and `--config {path}` where it is not in its folder")
             }
+            FileKind::PacketTest => format!("`wireyard test {path}` runs it"),
         }
     }
 }
@@ -91,10 +95,11 @@ pub(crate) fn or_kind(
     }
     let text =
         loader.read(path, CONFIG_BYTES_MAX).ok().and_then(|read| String::from_utf8(read).ok());
-    let Some(kind) = text.and_then(|text| FileKind::of(&text)).filter(|kind| *kind != wanted)
-    else {
-        return errors;
+    let kind = match path.extension() {
+        Some(extension) if extension == "stf" => Some(FileKind::PacketTest),
+        _ => text.and_then(|text| FileKind::of(&text)),
     };
+    let Some(kind) = kind.filter(|kind| *kind != wanted) else { return errors };
     let path = shown(path).into_owned();
     let message = format!("{path} is {}, not {}", kind.what(), wanted.what());
     let mut other = Diagnostic::new(codes::MISSING_KEY, None, message);
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn a_p4_program_is_of_no_other_kind() {
         let text = "/*\nprogram: a router\n*/\nconst bit<8> X = y;\n";
-        for (path, is_known) in [("router.p4", false), ("router.yaml", true)] {
+        for (path, is_known) in [("router.p4", false), ("router.yaml", true), ("t.stf", true)] {
             let loader = Loader::in_memory([(path, text.to_owned())], &[]);
             let errors = Rejected { diagnostics: Diagnostics::new(), files: Files::new() };
             let found = or_kind(path.as_ref(), &loader, FileKind::Program, errors);

@@ -24,12 +24,30 @@ pub struct Folder {
 
 /// An error of the operating system, with the path.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", shown(.path))]
+#[error("{}: {}", shown(.path), in_words(.path, .source))]
 pub struct FileError {
     /// The file or folder.
     pub path: PathBuf,
     /// The cause.
     pub source: io::Error,
+}
+
+/// An error of the operating system about a file, without its number and with a remedy.
+pub(crate) fn in_words(path: &Path, error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let remedy = match error.kind() {
+        io::ErrorKind::IsADirectory => ": name a file in it",
+        io::ErrorKind::ReadOnlyFilesystem => ": name a place elsewhere",
+        io::ErrorKind::PermissionDenied => match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                ": no file can be made in its folder; name another one"
+            }
+            _ => "",
+        },
+        _ => "",
+    };
+    format!("{text}{remedy}")
 }
 
 /// Opens a file to write it anew. A named pipe must have a reader already: otherwise opening would block without a
@@ -53,6 +71,17 @@ pub fn create_output(file: &Path) -> io::Result<File> {
     Ok(pipe)
 }
 
+/// Checks that a regular file can be written. Its contents stay, and one that did not exist is removed again: name it
+/// behind its symbolic links, because it is not the link that is removed.
+///
+/// # Errors
+/// The operating system's error.
+pub(crate) fn can_write(file: &Path) -> io::Result<()> {
+    let is_new = !file.exists();
+    File::options().append(true).create(true).open(file)?;
+    if is_new { std::fs::remove_file(file) } else { Ok(()) }
+}
+
 /// Creates a folder and those above it, if they do not exist.
 ///
 /// # Errors
@@ -71,17 +100,6 @@ pub fn make_folder(path: &Path) -> Result<(), FileError> {
 
 /// Flags for opening intermediate folders.
 const ON_THE_WAY: OFlags =
-/// Checks that a regular file can be written. Its contents stay, and one that did not exist is removed again: name it
-/// behind its symbolic links, because it is not the link that is removed.
-///
-/// # Errors
-/// The operating system's error.
-pub(crate) fn can_write(file: &Path) -> io::Result<()> {
-    let is_new = !file.exists();
-    File::options().append(true).create(true).open(file)?;
-    if is_new { std::fs::remove_file(file) } else { Ok(()) }
-}
-
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
 impl Folder {

@@ -104,7 +104,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         None => program.clone(),
     };
     if !loader.is_file(&program_path) && is_missing(&program_path) {
-        return Err(not_there(&program_path));
+        return Err(not_there(&program_path, folder));
     }
     let mut defines = config.as_ref().map(|config| config.defines.clone()).unwrap_or_default();
     defines.extend(place.defines.iter().cloned());
@@ -144,19 +144,38 @@ fn is_missing(path: &Path) -> bool {
     std::fs::metadata(path).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
-/// The error for a missing program, with those inside the binary.
-fn not_there(path: &Path) -> Rejected {
+/// The error for a missing program: with the YAML files of its folder if it is looked for in one, and with the programs
+/// inside the binary if it may be the name of one.
+fn not_there(path: &Path, folder: Option<&Path>) -> Rejected {
     let message = format!("cannot read {}: there is no such file", shown(path));
     let mut missing = Diagnostic::new(codes::FILE_NOT_READ, None, message);
     let programs = library::programs();
     let near = path.to_str().and_then(|name| suggest(name, programs.iter().copied()));
-    match near {
-        Some(near) => missing.help(format!("did you mean `{near}`, which is inside wireyard?")),
-        None => missing.note(format!("inside wireyard are the programs {}", programs.join(", "))),
-    };
+    let beside = folder.map(yaml_files).unwrap_or_default();
+    if let Some(near) = near {
+        missing.help(format!("did you mean `{near}`, which is inside wireyard?"));
+    } else if !beside.is_empty() {
+        missing.help(format!("name a file: in the folder are {}", beside.join(", ")));
+    } else if folder.is_none() && path.extension().is_none() {
+        missing.note(format!("inside wireyard are the programs {}", programs.join(", ")));
+    }
     let mut diagnostics = Diagnostics::new();
     diagnostics.push(missing);
     Rejected { diagnostics, files: Files::new() }
+}
+
+/// The names of a folder's first YAML files.
+fn yaml_files(folder: &Path) -> Vec<String> {
+    const MOST: usize = 8;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let mut names: Vec<String> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter_map(|path| Some(shown(path.file_name()?.as_ref()).into_owned()))
+        .collect();
+    names.sort();
+    names.truncate(MOST);
+    names
 }
 
 /// A program inside the binary, without entries; `None` if there is none of this name.

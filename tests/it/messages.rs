@@ -22,6 +22,8 @@ fn place() -> tempfile::TempDir {
     write("lz4", b"\x04\x22\x4d\x18");
     write("snoop", b"snoop\0\0\0\0\0\0\x02");
     fs::create_dir(place.path().join("folder")).unwrap();
+    fs::create_dir(place.path().join("yaml")).unwrap();
+    write("yaml/base.yaml", b"pipeline: base\n");
     let made = Command::new("mkfifo").arg(place.path().join("pipe")).status();
     assert!(made.expect("mkfifo runs").success());
     std::os::unix::fs::symlink("loop", place.path().join("loop")).unwrap();
@@ -33,7 +35,7 @@ fn place() -> tempfile::TempDir {
 #[test]
 fn messages_say_what_is_wrong_and_what_to_do() {
     let place = place();
-    let cases: [(&[&str], &[&str]); 47] = [
+    let cases: [(&[&str], &[&str]); 62] = [
         (&["test", "folder"], &["folder: no .stf file there"]),
         (&["test", "pipe"], &["pipe: neither a script nor a folder of scripts"]),
         (&["restore", "pipe"], &["pipe: it is a pipe, and only files are read"]),
@@ -59,7 +61,25 @@ fn messages_say_what_is_wrong_and_what_to_do() {
         (&["graph", "l2_switch", "-o", "none/x.svg"], &["none/x.svg: there is no such folder"]),
         (&["graph", "l2_switch", "-o", "x.png"], &["x.png", ".svg or .dot", "--format"]),
         (&["decode", "nowhere"], &["nowhere: No such file"]),
-        (&["decode", "folder"], &["folder: Is a directory"]),
+        (&["decode", "folder"], &["folder: Is a directory: name a file in it"]),
+        (&["trace", "l2_switch", "--pcap", "folder"], &["folder: Is a directory: name a file"]),
+        (&["trace", "l2_switch", "--pcap", "nowhere"], &["nowhere: No such file or directory\n"]),
+        (&["trace", "l2_switch", "--hex", "00", "--frame", "3"], &["--hex", "--frame"]),
+        (&["trace", "l2_switch", "--pcap", "one.pcap", "--link", "opa"], &["--pcap", "--link"]),
+        (&["demo", "-o", "folder"], &["folder: it is a folder: name a file in it"]),
+        (&["demo", "-o", "none/x.html"], &["none/x.html: there is no such folder: make it first"]),
+        (
+            &["explain", "bht"],
+            &["no code, adapter, library or header `bht`", "did you mean `bth`?"],
+        ),
+        (&["explain", "Ethernet"], &["did you mean `ethernet`?"]),
+        (&["explain", "nothing_like_it"], &["the libraries are", "ethernet"]),
+        (&["check", "yaml"], &["yaml/program.yaml", "in the folder are base.yaml"]),
+        (&["check", "nowhere.yaml"], &["cannot read nowhere.yaml: there is no such file"]),
+        (&["lab", "x", "--live", "--compare", "live"], &["'live'", "write --compare=15"]),
+        (&["run", "--linux", "linux_router"], &["name the program in front of it"]),
+        (&["stats", "--watch", "1"], &["--watch=2"]),
+        (&["table", "load", "empty"], &["empty: the file is empty"]),
         (&["decode", "empty.pcap"], &["empty.pcap: the file is empty"]),
         (&["decode", "binary"], &["7f 45 4c 46", "editcap"]),
         (&["decode", "snoop"], &["73 6e 6f 6f", "editcap"]),
@@ -100,6 +120,84 @@ fn messages_say_what_is_wrong_and_what_to_do() {
         assert!(ended.out.is_empty(), "{arguments:?}: {}", ended.out);
     }
     assert_eq!(fs::read(place.path().join("empty")).unwrap(), b"");
+}
+
+/// What `check` says of mistakes that beginners make, in files that are right otherwise.
+#[test]
+fn small_mistakes_lead_to_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let program = "pipeline: p
+include: [ethernet, ip]
+parser:
+  start: { extract: ethernet, select: ethernet.ether_type, cases: { 0x0800: ipv4 } }
+  ipv4: { extract: ipv4 }
+actions: { fwd: { params: { port: port }, do: [ std.egress_port = port ] } }
+tables:
+  fib: { key: { ipv4.dst: lpm }, actions: [fwd, drop], default: drop }
+ingress:
+  - std.egress_port = 1
+  - apply: fib
+";
+    let in_program: [(&str, &str, &str); 9] = [
+        ("  - apply: fib", "  - apply fib", "a `:` is missing: `apply: fib`"),
+        ("  - apply: fib", "  - if ipv4.valid: [ { apply: fib } ]", "`- if: ipv4.valid`"),
+        (
+            "  - apply: fib",
+            "  - if: ipv4.dst == 10.0.0.0/8\n    then: [drop]",
+            "compare with a mask",
+        ),
+        ("  - apply: fib", "  - apply: fib\n  - count(c, 1)", "declare it: `counters: { c: 4 }`"),
+        ("  - apply: fib", "  - apply: route", "there are: fib"),
+        ("start:", "begin:", "call its first state `start`"),
+        ("default: drop", "default: forward", "there are: nop, drop, fwd"),
+        ("{ port: port }", "{ port }", "write it behind the name: `name: 16`"),
+        ("std.egress_port = 1", "ethernet.dst = 02:00:00:00:00", "a MAC address has six bytes"),
+    ];
+    for (old, new, says) in in_program {
+        assert_eq!(program.matches(old).count(), 1, "{old}");
+        fs::write(path("program.yaml"), program.replace(old, new)).unwrap();
+        let ended = run_in(folder.path(), &["check", "program.yaml"]);
+        assert!(ended.status == Some(1) && ended.err.contains(says), "{new}: {}", ended.err);
+    }
+    // A header is no value: there is none of that name to propose.
+    fs::write(path("program.yaml"), program.replace("0x0800:", "IPV4:")).unwrap();
+    let ended = run_in(folder.path(), &["check", "program.yaml"]);
+    assert!(!ended.err.contains("did you mean `ipv4`"), "{}", ended.err);
+    fs::write(path("program.yaml"), program).unwrap();
+    let entry = |entry: &str| format!("entries: {{ fib: [ {entry} ] }}\n");
+    let in_entries: [(String, &str); 9] = [
+        (entry("{ match: { ipv4.dst: * }, action: fwd(1) }"), "`_` matches any value"),
+        (entry("{ match: { ipv4.dst: \"*\" }, action: fwd(1) }"), "`_` matches any value"),
+        (entry("{ match: { ipv4.dst: any }, action: fwd(1) }"), "`_` matches any value"),
+        (entry("{ match: { ipv4.dst: default }, action: fwd(1) }"), "of `defaults:`"),
+        (entry("{ match: { ipv4.dst: 10.0.0.1 }, action: fwd 1 }"), "stand in parentheses"),
+        (entry("{ match: 10.0.0.0/8, action: fwd(1) }"), "`{ KEY: 10.0.0.0/8 }`"),
+        (entry("{ ipv4.dst: 10.0.0.1, action: fwd(1) }"), "`match: { ipv4.dst: .. }`"),
+        ("fib: [ { action: fwd(1) } ]\n".to_owned(), "stand under `entries:`"),
+        ("multicast_groups: { 1: { ports: 1-3 } }\n".to_owned(), "write each port: `[1, 2, 3]`"),
+    ];
+    for (text, says) in in_entries {
+        fs::write(path("entries.yaml"), &text).unwrap();
+        let words = ["check", "program.yaml", "--entries", "entries.yaml"];
+        let ended = run_in(folder.path(), &words);
+        assert!(ended.status == Some(1) && ended.err.contains(says), "{text}: {}", ended.err);
+    }
+    fs::write(path("one.stf"), "# A comment: /* no YAML\npacket 1 00\n").unwrap();
+    run_in(folder.path(), &["check", "one.stf"])
+        .expect(1, &["one.stf is a packet test", "`wireyard test one.stf` runs it"]);
+    for (text, says) in [
+        ("qos: onyx_roce\n", "`qos: { preset: onyx_roce }`"),
+        ("qos: { preset: sonic }\n", "did you mean `sonic_azure`?"),
+        ("ports: { 1: { interface: \"1=lo\" } }\n", "the key here: write `lo`"),
+        ("qos: { buffer_pools: { ingress: { size: 10MB } } }\n", "`direction` is missing"),
+        ("qos: { buffer_pools: plain }\n", "expected a map"),
+    ] {
+        fs::write(path("switch.yaml"), text).unwrap();
+        let ended = run_in(folder.path(), &["check", "--config", "switch.yaml"]);
+        ended.expect(1, &["switch.yaml:1:", says]);
+        assert!(!ended.err.contains("struct "), "{text}: {}", ended.err);
+    }
 }
 
 /// A pipe that nobody writes to holds up no command that reads programs.

@@ -151,7 +151,7 @@ pub enum Command {
     /// Run a program as a switch between interfaces.
     #[command(after_help = "Example: wireyard run programs/rocev2_lossless --port 1=veth0 --port \
         2=tap:tap0\n\nPort kinds: xdp:IF raw:IF pnet:IF tap:IF pcap:FILE; a bare interface name \
-        picks the fastest that works and says which. SIGUSR1 prints the counters; Ctrl-C prints \
+        picks the fastest that works and says which; a port without a number has its place in the list. SIGUSR1 prints the counters; Ctrl-C prints \
         them and leaves nothing behind.")]
     Run(Box<RunArgs>),
     /// The same with the arguments of bmv2's simple_switch_grpc, for scripts of Mininet and PTF.
@@ -170,19 +170,23 @@ pub enum Command {
     Counter(CounterArgs),
     /// Read and write meters of a switch that runs.
     #[command(
-        after_help = "Example: wireyard meter set police 0 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB"
+        after_help = "Example: wireyard meter set police 0 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB\n\nNames are those of the program that runs: `wireyard meter list`."
     )]
     Meter(MeterArgs),
     /// Read and write registers of a switch that runs.
     #[command(
-        after_help = "Examples:\n  wireyard register dump seen\n  wireyard register set pair 3 low=5 high=0x10"
+        after_help = "Examples:\n  wireyard register dump seen\n  wireyard register set pair 3 low=5 high=0x10\n\nNames are those of the program that runs: `wireyard register list`."
     )]
     Register(RegisterArgs),
     /// Read and write value sets of a switch that runs.
-    #[command(after_help = "Example: wireyard value-set set known_types 0x0800 0x86dd")]
+    #[command(
+        after_help = "Example: wireyard value-set set known_types 0x0800 0x86dd\n\nNames are those of the program that runs."
+    )]
     ValueSet(ValueSetArgs),
     /// Members of tables with a selector: actions that groups choose among.
-    #[command(after_help = "Example: wireyard member add ways 1 forward 2")]
+    #[command(
+        after_help = "Example: wireyard member add ways 1 forward 2\n\nNames are those of the program that runs: `wireyard table list`."
+    )]
     Member(MemberArgs),
     /// Groups of tables with a selector.
     #[command(
@@ -233,14 +237,14 @@ pub enum Command {
     )]
     Swap(SwapArgs),
     /// Digests that the program of a running switch sends.
-    #[command(after_help = "Example: wireyard digest learn --count 1 --json")]
+    #[command(after_help = "Example: wireyard digest --count 1 --json")]
     Digest(DigestArgs),
     /// What happens to a running switch: links, pause storms, idle entries, programs.
     #[command(after_help = "Example: wireyard events --seconds 10")]
     Events(EventsArgs),
     /// Packets into, out of, and from a running switch.
     #[command(
-        after_help = "Examples:\n  wireyard packet listen --count 1\n  wireyard packet send --port 1 020000000001020000000002080045..."
+        after_help = "Examples:\n  wireyard packet listen --count 1\n  wireyard packet send --port 1 ffffffffffff0200000000020806"
     )]
     Packet(PacketArgs),
     /// Run a RoCE end point on an interface, driven by JSON lines.

@@ -16,6 +16,7 @@ use super::load::show;
 use super::output::hex_rows;
 use super::{Status, complain, note_written, say};
 use crate::decode::{Decoded, Dissector, Frame, Position, Sums};
+use crate::folder::in_words;
 use crate::pcap::seen::Seen;
 use crate::pcap::{PcapReader, Record};
 use crate::terminal::styled;
@@ -62,13 +63,17 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
     }
 }
 
-/// The capture, and its size in bytes if it is a file.
-pub(super) fn open(path: &Path) -> io::Result<(Box<dyn Read>, Option<u64>)> {
+/// The capture, and its size in bytes if it is a file; or why there is none.
+pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), String> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin().lock()), None));
     }
-    let file = File::open(path)?;
-    let meta = file.metadata()?;
+    let failed = |error: io::Error| in_words(path, &error);
+    let file = File::open(path).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
+    if meta.is_dir() {
+        return Err(failed(rustix::io::Errno::ISDIR.into()));
+    }
     let bytes = meta.is_file().then_some(meta.len());
     Ok((Box::new(file), bytes))
 }

@@ -1,10 +1,10 @@
 //! `explain` and `schema`: documentation of error codes, adapters, headers and file formats.
 
-use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::diag::{codes, suggest};
 use wireyard_pipeline::schema;
 
 use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
-use super::{Status, complain, print, print_json};
+use super::{Status, complain, print, print_json, say};
 #[cfg(feature = "lab")]
 use crate::lab::scenario::nic;
 use crate::library;
@@ -18,11 +18,13 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
     let Some(wanted) = &args.code else {
         return list(args.json);
     };
+    // A field is explained by its header.
+    let wanted = wanted.split('.').next().unwrap_or(wanted);
     #[cfg(feature = "lab")]
     if let Some(profile) = nic::find(wanted) {
         return adapter(profile, args.json);
     }
-    if let Some((_, text)) = library::header_libraries().find(|(name, _)| name == wanted) {
+    if let Some((_, text)) = library::header_libraries().find(|(name, _)| *name == wanted) {
         return library_text(wanted, text, args.json);
     }
     if let Some(Ok(all)) = embedded(ALL_HEADERS)
@@ -31,12 +33,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
         return fields(wanted, header, args.json);
     }
     let Some(code) = codes::Code::find(wanted) else {
-        complain(&format!(
-            "no code, adapter, library or header `{wanted}`; `wireyard explain` lists the codes"
-        ));
-        let libraries: Vec<_> = library::header_libraries().map(|(name, _)| name).collect();
-        complain(&format!("the libraries are {}", libraries.join(", ")));
-        return Status::Wrong;
+        return unknown(wanted);
     };
     if args.json {
         print_json(&serde_json::json!({
@@ -46,6 +43,26 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
         print(&format!("{} {}\n\n{}", code.id, code.summary, code.page));
     }
     Status::Success
+}
+
+/// Reports that nothing has this name, with the nearest name of all kinds.
+fn unknown(wanted: &str) -> Status {
+    complain(&format!(
+        "no code, adapter, library or header `{wanted}`; `wireyard explain` lists the codes"
+    ));
+    let libraries: Vec<&str> = library::header_libraries().map(|(name, _)| name).collect();
+    let all = embedded(ALL_HEADERS).and_then(Result::ok);
+    let headers =
+        all.iter().flat_map(|all| all.program.instances.iter()).map(|one| one.name.as_str());
+    let names =
+        libraries.iter().copied().chain(headers).chain(codes::ALL.iter().map(|code| code.id));
+    #[cfg(feature = "lab")]
+    let names = names.chain(nic::NAMES.iter().copied());
+    say(&match suggest(wanted, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the libraries are {}", libraries.join(", ")),
+    });
+    Status::Wrong
 }
 
 /// The type of a header, by its own name or that of an instance.

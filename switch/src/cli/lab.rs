@@ -101,10 +101,15 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     if args.live {
         live::check(&scenario)?;
     }
-    for weakness in build::weaknesses(&scenario) {
+    let weaknesses: Vec<String> =
+        build::weaknesses(&scenario).into_iter().map(|weakness| weakness.to_string()).collect();
+    for weakness in &weaknesses {
         say(&format!("warning: {weakness}"));
     }
     if args.check {
+        if args.json {
+            print_json(&serde_json::json!({ "warnings": weaknesses }));
+        }
         say(&format!("{}: nothing is wrong with it", shown(&scenario.path)));
         return Ok(Status::Success);
     }

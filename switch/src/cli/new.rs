@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::{NewArgs, Template};
 use super::{Status, complain, print, print_json};
+use crate::folder::in_words;
 use crate::library;
 use serde_json::json;
 use wireyard_pipeline::diag::safe::shown;
@@ -17,7 +18,9 @@ pub(super) fn run(args: &NewArgs) -> Status {
             Status::Success
         }
         Ok(files) => {
-            let name = shown(&args.name);
+            // Without a slash at its end.
+            let folder: PathBuf = args.name.components().collect();
+            let name = shown(&folder);
             print(&format!(
                 "{name}/: {}\n\nNext:\n  wireyard check {name}\n  wireyard test {name}\n  wireyard run {name} --port 1=INTERFACE --port 2=INTERFACE\n",
                 files.join(", ")
@@ -41,7 +44,8 @@ fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
         let name = shown(name.as_ref());
         format!("`{name}` is no name for a program: letters, digits and _, no digit first, and no value of YAML such as `true`")
     })?;
-    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", shown(path));
+    let failed =
+        |path: &Path, error: std::io::Error| format!("{}: {}", shown(path), in_words(path, &error));
     fs::create_dir(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             format!("{} is already there: choose another name", shown(folder))

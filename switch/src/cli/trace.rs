@@ -67,7 +67,7 @@ fn frames(args: &TraceArgs) -> Result<Frames, String> {
     if args.frame == 0 {
         return Err("--frame 0: frames are counted from 1".into());
     }
-    let (file, _) = open(path).map_err(|e| format!("{name}: {e}"))?;
+    let (file, _) = open(path).map_err(|error| format!("{name}: {error}"))?;
     let failed = |error| format!("{name}: {error}");
     let mut reader = PcapReader::new(file).map_err(failed)?;
     let mut all: Vec<(LinkType, Timestamp, Vec<u8>)> = Vec::new();

@@ -54,7 +54,12 @@ pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Valu
         return invalid("a filter is of a capture that begins");
     }
     match request.file.as_str() {
-        "" => Ok(json!([{ "stopped": control.stop_recording(port)? }])),
+        "" => match (control.stop_recording(port)?, port) {
+            (0, Some(port)) => Err(ControlError::NotFound(format!(
+                "nothing records port {port}: `wireyard capture list` shows what is recorded"
+            ))),
+            (stopped, _) => Ok(json!([{ "stopped": stopped }])),
+        },
         file => {
             let keep = match request.filter.trim() {
                 "" => None,

@@ -164,7 +164,7 @@ fn a_trace_ends_by_ctrl_c_its_time_its_program_and_not_by_a_rate() {
         }
         assert!(Instant::now() < deadline, "{}", ended.err);
     };
-    assert!(ended.err.contains("0 of 1 packets met the filter in 0.2 s"), "{}", ended.err);
+    assert!(ended.err.contains("0 of 1 packets came in 0.2 s"), "{}", ended.err);
     // Two looks a second: of ten packets, two are traced, and the others are reported and forwarded.
     let arguments = ["--rate", "2", "--count", "5", "--seconds", "0.5"];
     let trace = Trace::begin(&rig, &arguments);

@@ -103,6 +103,7 @@ fn examples_of_the_help_are_commands_of_programs_that_are_there() {
 fn a_list_of_nothing_says_so() {
     let Some(_network) = private_network("lists of nothing") else { return };
     let rig = rig(PROGRAM, &[]);
+    rig.refuses("capture stop 2", "nothing records port 2: `wireyard capture list`");
     for (words, says) in [
         ("group dump", "there are no groups"),
         ("member dump", "there are no members"),

@@ -60,8 +60,8 @@ pub struct TraceArgs {
     /// The capture file with the frame; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Which frame, from 1; the frames before it run first, without a trace.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Which frame of --pcap, from 1; the frames before it run first, without a trace.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "hex")]
     pub frame: u64,
     /// The frame itself, as hexadecimal digits.
     #[arg(long, value_name = "BYTES")]
@@ -70,7 +70,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", default_value_t = PortNumber(1), value_parser = clap::value_parser!(u16).map(PortNumber))]
     pub port: PortNumber,
     /// Its link type, for --hex.
-    #[arg(long, value_name = "TYPE", default_value = "ethernet")]
+    #[arg(long, value_name = "TYPE", default_value = "ethernet", conflicts_with = "pcap")]
     pub link: String,
     /// As JSON.
     #[arg(long)]

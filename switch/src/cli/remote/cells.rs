@@ -30,7 +30,9 @@ pub(super) fn run(kind: &Cells, command: &CellCommand, on: &SwitchArgs) -> Outco
             let (kind, index, all) = (kind.what.into(), *index, *all);
             let nothing = match all {
                 true => "there are no cells",
-                false => "there is no cell that is not blank; `--all` shows the blank ones",
+                false => {
+                    "there is no cell that is not blank; `--all` shows the blank ones, if the program has any"
+                }
             };
             let request = wire::ReadRequest { kind, name, index, entries: String::new(), all };
             dump(on, &request, nothing)

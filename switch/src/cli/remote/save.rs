@@ -10,6 +10,7 @@ use crate::cli::args::{RestoreArgs, SaveArgs};
 use crate::management::client::Calls;
 use crate::output_file;
 use crate::p4runtime::proto::wireyard::v1 as wire;
+use wireyard_pipeline::diag::safe::shown;
 
 pub(super) fn save(args: &SaveArgs) -> Outcome {
     let remote = connect(&args.on)?;
@@ -22,7 +23,7 @@ pub(super) fn save(args: &SaveArgs) -> Outcome {
     }
     match (path, args.on.json) {
         (Some(path), true) => print::line(&json!({ "file": path, "bytes": text.len() })),
-        (Some(_), false) => {}
+        (Some(path), false) => super::super::say(&format!("wrote {}", shown(path))),
         (None, true) => print::line(&json!({ "yaml": text })),
         (None, false) => super::super::print(&text),
     }

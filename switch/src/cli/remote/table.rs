@@ -26,6 +26,9 @@ pub(super) fn run(args: &TableArgs) -> Outcome {
         TableCommand::Default { table, words } => default(on, table.as_deref(), words),
         TableCommand::Load { file } => {
             let (name, entries) = words::file(file)?;
+            if entries.trim().is_empty() {
+                return Err(format!("{name}: the file is empty").into());
+            }
             let kind = Kind::Set.into();
             change(on, wire::Change { kind, entries, name, ..Default::default() })
         }

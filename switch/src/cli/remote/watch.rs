@@ -119,7 +119,9 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
         rate,
     };
     let remote = connect_at(&args.place)?;
-    let waits = awaited(count, !request.filter.is_empty(), seconds);
+    let is_filtered = !request.filter.is_empty();
+    let waits = awaited(count, is_filtered, seconds);
+    let came = if is_filtered { "met the filter" } else { "came" };
     let call = |mut calls: Calls| async move {
         let passes = calls.trace(request).await?;
         // The switch has taken the filter.
@@ -133,7 +135,7 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
         if let (Some(skipped), Some(lost)) = (pass["skipped"].as_u64(), pass["lost"].as_u64()) {
             is_over = true;
             if packets < u64::from(count) {
-                note(&format!("{packets} of {count} packets met the filter in {seconds} s"));
+                note(&format!("{packets} of {count} packets {came} in {seconds} s"));
             }
             say_missing(rate, skipped, lost);
             return true;
@@ -151,7 +153,7 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
     });
     // Ctrl-C, before the end notice of the switch.
     if done.is_ok() && !is_over && !reader_is_gone() && packets < u64::from(count) {
-        note(&format!("{packets} of {count} packets met the filter until it was interrupted"));
+        note(&format!("{packets} of {count} packets {came} until it was interrupted"));
     }
     Ok(done?)
 }
