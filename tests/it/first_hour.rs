@@ -13,6 +13,8 @@ fn what_is_inside_is_known_by_name() {
     let folder = tempfile::tempdir().unwrap();
     run_in(folder.path(), &["check", "l2_switch"]).shows(&["l2_switch: 2 states"]);
     run_in(folder.path(), &["lab", "incast", "--check"]).shows(&["nothing is wrong"]);
+    run_in(folder.path(), &["lab", "incast", "--check", "--json"]).shows(&["\"warnings\": ["]);
+    run_in(folder.path(), &["explain", "ipv4.ttl"]).shows(&["header `ipv4`"]);
     run_in(folder.path(), &["check", "no_such"])
         .expect(2, &["E0002", "inside wireyard are", "l2_switch"]);
     run_in(folder.path(), &["lab", "no_such"]).expect(2, &["inside wireyard are", "incast"]);
@@ -31,6 +33,8 @@ fn a_new_program_passes_its_tests() {
         run_in(folder.path(), &["test", template, "--engine", "interp"]).shows(&[" 0 failed"]);
     }
     let before = fs::read(folder.path().join("l2/program.yaml")).unwrap();
+    let slashed = run_in(folder.path(), &["new", "slashed/"]);
+    assert!(slashed.expect(0, &[]).out.starts_with("slashed/: "), "{}", slashed.out);
     run_in(folder.path(), &["new", "l2"]).expect(2, &["already there"]);
     assert_eq!(fs::read(folder.path().join("l2/program.yaml")).unwrap(), before);
     run_in(folder.path(), &["new", "2nd"]).expect(2, &["no name for a program"]);
