@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use wireyard_switch::control::Keep;
+use wireyard_switch::control::{Control, Keep};
 use wireyard_switch::program::{DeviceOptions, EngineKind, embedded, from_text};
 use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::live::Switch;
@@ -209,7 +209,7 @@ fn a_replacement_without_machine_code_is_refused_where_that_is_demanded() {
     for (engine, refused) in [(EngineKind::Jit, true), (EngineKind::Auto, false)] {
         let core = small.device(DeviceOptions { engine, ..DeviceOptions::small() });
         let core = core.expect("it is compiled");
-        let control = core.control().expect("has one").clone();
+        let control = Control::of(&core).expect("has one").clone();
         let swapped = control.swap(&large, Keep::Nothing);
         assert_eq!(swapped.is_err(), refused, "{swapped:?}");
         let runs = if refused { "l2_switch" } else { "large" };

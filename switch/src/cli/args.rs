@@ -159,7 +159,7 @@ pub enum Command {
         after_help = "Example: wireyard simple-switch-grpc -i 1@veth0 -i 2@veth2 --no-p4 -- --grpc-server-addr 127.0.0.1:50051 --cpu-port 255\n\nA link \
         named simple_switch_grpc to the binary is this command. Controllers push the JSON that p4c makes, or what `wireyard pack X.p4` makes, as p4_device_config."
     )]
-    SimpleSwitchGrpc(SimpleSwitchArgs),
+    SimpleSwitchGrpc(Box<SimpleSwitchArgs>),
     /// Read and write the tables of a switch that runs.
     #[command(after_help = TABLE_HELP)]
     Table(TableArgs),

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_command_has_what_the_page_follows_from() {
-        let options = Options { seed: 7, engine: EngineKind::Interpreter, ..Options::default() };
+        let options = Options { seed: 7, engine: EngineKind::Interp, ..Options::default() };
         assert_eq!(command(&options), "wireyard demo --seconds 35 --seed 7 --engine interp");
         assert_eq!(command(&Options::default()), "wireyard demo --seconds 35 --seed 1");
     }

@@ -106,7 +106,7 @@ impl PortFile {
         }
         let (text, known) = (self.text.clone(), self.ports.clone());
         let mem = core.memory().worker();
-        let control = Control::of(&core).ok_or(PortFileError::NoControl)?.clone();
+        let control = Control::of(core).ok_or(PortFileError::NoControl)?.clone();
         let listener = self.listener.clone();
         let task = Task::start(move || {
             let reloaded = exchange::reload(&text, known, &control, mem);

@@ -168,12 +168,6 @@ pub struct TuneArgs {
     pub quiet: bool,
 }
 
-/// A difference in percent.
-fn percent(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
-    value.ok_or_else(|| "expected a number of percent from 0 on".to_owned())
-}
-
 /// `3/16`.
 fn shard(text: &str) -> Result<(u32, u32), String> {
     let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
@@ -193,8 +187,12 @@ fn only(text: &str) -> Result<(usize, u64), String> {
         .ok_or_else(|| "expected POINT:SEED, the first point is 1".to_owned())
 }
 
+/// A difference in percent.
 fn percent(text: &str) -> Result<f64, &'static str> {
-    text.parse().map_err(|_| "not a number of percent; a scenario stands in front of --compare, or write --compare=15")
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    value.ok_or(
+        "expected a number of percent from 0 on; a scenario stands in front of --compare, or write --compare=15",
+    )
 }
 
 /// A folder for results: `-`, which is standard output everywhere else, cannot be one by that name.

@@ -186,7 +186,7 @@ mod tests {
         let loader = Loader::in_memory(files, LIBRARIES);
         let study = read::read(Path::new("/nowhere/s.yaml"), &loader).unwrap();
         let about = About { version: String::new(), engine: String::new() };
-        let runner = Runner { study: &study, engine: EngineKind::Interpreter, about };
+        let runner = Runner { study: &study, engine: EngineKind::Interp, about };
         let runs: Vec<(usize, &Point, u64)> =
             study.points.iter().enumerate().map(|(number, point)| (number, point, 1)).collect();
         let mut taken = 0;

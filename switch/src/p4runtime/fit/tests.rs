@@ -48,9 +48,11 @@ fn full() -> p4::P4Info {
     }
 }
 
+type Change = fn(&mut p4::P4Info);
+
 #[test]
 fn a_p4info_that_contradicts_its_program_is_refused() {
-    let changes: [(&str, fn(&mut p4::P4Info)); 11] = [
+    let changes: [(&str, Change); 11] = [
         ("register type", |info| info.registers[0].type_spec = bits(64)),
         ("digest type", |info| info.digests[0].type_spec = bits(9)),
         ("implementation", |info| info.tables[0].implementation_id = 0),
