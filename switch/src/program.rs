@@ -99,11 +99,14 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         return Err(Rejected { diagnostics: found, files: config_files });
     }
     let named = config.as_ref().and_then(|config| config.program.clone());
+    let is_named = named.is_some();
     let program_path = match folder {
         Some(folder) => named.unwrap_or_else(|| folder.join("program.yaml")),
         None => program.clone(),
     };
     if !loader.is_file(&program_path) && is_missing(&program_path) {
+        // A file that switch.yaml names is not one to guess.
+        let folder = folder.filter(|_| !is_named);
         return Err(not_there(&program_path, folder));
     }
     let mut defines = config.as_ref().map(|config| config.defines.clone()).unwrap_or_default();
@@ -144,14 +147,14 @@ fn is_missing(path: &Path) -> bool {
     std::fs::metadata(path).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
-/// The error for a missing program: with the YAML files of its folder if it is looked for in one, and with the programs
+/// The error for a missing program: with the programs of its folder if it is looked for in one, and with the programs
 /// inside the binary if it may be the name of one.
 fn not_there(path: &Path, folder: Option<&Path>) -> Rejected {
     let message = format!("cannot read {}: there is no such file", shown(path));
     let mut missing = Diagnostic::new(codes::FILE_NOT_READ, None, message);
     let programs = library::programs();
     let near = path.to_str().and_then(|name| suggest(name, programs.iter().copied()));
-    let beside = folder.map(yaml_files).unwrap_or_default();
+    let beside = folder.map(program_files).unwrap_or_default();
     if let Some(near) = near {
         missing.help(format!("did you mean `{near}`, which is inside wireyard?"));
     } else if !beside.is_empty() {
@@ -164,14 +167,15 @@ fn not_there(path: &Path, folder: Option<&Path>) -> Rejected {
     Rejected { diagnostics, files: Files::new() }
 }
 
-/// The names of a folder's first YAML files.
-fn yaml_files(folder: &Path) -> Vec<String> {
+/// The names of a folder's first files that may be programs.
+fn program_files(folder: &Path) -> Vec<String> {
     const MOST: usize = 8;
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let mut names: Vec<String> = paths
-        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter(|path| path.extension().is_some_and(|known| known == "yaml" || known == "p4"))
         .filter_map(|path| Some(shown(path.file_name()?.as_ref()).into_owned()))
+        .filter(|name| !["switch.yaml", "entries.yaml"].contains(&name.as_str()))
         .collect();
     names.sort();
     names.truncate(MOST);

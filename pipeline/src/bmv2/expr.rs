@@ -65,7 +65,7 @@ pub(super) enum Op {
     Shr,
 }
 
-/// Every operator with its sign.
+/// Every operator with its symbol.
 const SYMBOLS: [(Op, &str); 10] = [
     (Op::Add, "+"),
     (Op::Sub, "-"),

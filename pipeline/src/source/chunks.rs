@@ -201,11 +201,12 @@ impl Outline {
     }
 }
 
-/// The name in a line `name:` with nothing after it.
+/// The name in a line `name:`, or `block.name:` of a P4 source, with nothing after it.
 fn key_of(body: &[u8]) -> Option<&str> {
     let (name, rest) = std::str::from_utf8(body).ok()?.split_once(':')?;
     let rest = rest.trim_start();
-    (syntax::is_name(name) && (rest.is_empty() || rest.starts_with('#'))).then_some(name)
+    (name.split('.').all(syntax::is_name) && (rest.is_empty() || rest.starts_with('#')))
+        .then_some(name)
 }
 
 impl Chunks {

@@ -124,8 +124,13 @@ fn is_list_of_a_table(decoder: &mut Decoder<'_>, node: &Node) -> bool {
     let NodeKind::Map(map) = &node.kind else { return false };
     let known = || ENTRIES.keys.iter().map(|key| key.name);
     let is_one = |(key, value): &&(Key, Node)| {
+        let is_entry = |item: &Node| match &item.kind {
+            NodeKind::Map(map) => map.pairs.iter().any(|(key, _)| key.scalar.text == "action"),
+            _ => false,
+        };
         let name = key.scalar.text.as_str();
-        matches!(value.kind, NodeKind::List(_)) && suggest(name, known()).is_none()
+        matches!(&value.kind, NodeKind::List(items) if items.iter().any(is_entry))
+            && suggest(name, known()).is_none()
     };
     let Some((key, _)) = map.pairs.iter().find(is_one) else { return false };
     let name = syntax::shown(&key.scalar.text);

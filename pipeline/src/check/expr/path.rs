@@ -331,11 +331,11 @@ impl Cx<'_> {
         let note = self.report.error(codes::UNKNOWN, first.span, text);
         if first.value == "default" && rest.is_empty() {
             note.help(match self.env.place {
-                Where::Parser => "`default:` stands beside `cases:`, with the target for all other values",
-                _ => "a key that is left out matches any value; what no entry matches runs the table's default action, of `defaults:`",
+                Where::Data => "what no entry matches runs the table's default action; a key that is not exact matches any value where it is left out",
+                _ => "`default:` stands beside `cases:`, for all other values",
             });
-        } else if first.value == "any" && rest.is_empty() {
-            note.help("`_` matches any value, and so does a key of an entry that is left out");
+        } else if first.value == "any" && rest.is_empty() && self.env.place == Where::Data {
+            note.help("a key that is not exact matches any value where it is left out");
         } else if let Some(help) = library.or(p4) {
             note.help(help);
         } else if is_meta {

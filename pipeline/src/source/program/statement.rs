@@ -149,9 +149,16 @@ fn key_in_key(decoder: &mut Decoder<'_>, map: &Map) -> bool {
     let Some((key, _)) = map.pairs.first() else { return false };
     let Some((word, rest)) = key.scalar.text.split_once(' ') else { return false };
     let Some(form) = FORMS.iter().find(|form| form.name == word) else { return false };
-    if rest.trim_start().starts_with('=') {
+    // An assignment to what is called like a statement; an expression that YAML cut at its `:`.
+    let is_whole = rest.matches('(').count() == rest.matches(')').count() && !rest.contains('?');
+    if rest.trim_start().starts_with('=') || !is_whole {
         return false;
     }
+    let (word_behind, before) = match rest.trim().rsplit_once(' ') {
+        Some((before, last)) => (last, before),
+        None => ("", rest.trim()),
+    };
+    let rest = if form.keys[1..].iter().any(|key| key.name == word_behind) { before } else { rest };
     let message = format!("`{}` is not a statement", syntax::shown(&key.scalar.text));
     let more: Vec<String> = form.keys[1..].iter().map(|key| format!("`{}:`", key.name)).collect();
     let more = match more.as_slice() {

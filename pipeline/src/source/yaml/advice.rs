@@ -337,9 +337,9 @@ fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     }
     if is_lone_star(place) {
         let message = "YAML reads `*` as an alias, whose name is missing";
-        diagnostics
-            .error(codes::NEEDS_QUOTES, place.here(), message)
-            .help("`_` matches any value, and so does a key that is left out");
+        diagnostics.error(codes::NEEDS_QUOTES, place.here(), message).help(
+            "`_` matches any value, and so does a key that is left out; an exact key needs a value",
+        );
         return;
     }
     let message = match place.found() {
