@@ -137,7 +137,7 @@ pub struct Core {
     manager: Manager,
     egress: Egress,
     /// The rings to the other workers of the device, if there are any; to be set before ports are added.
-    pub mesh: Mesh,
+    pub(crate) mesh: Mesh,
     /// Commands from the control handle, and notices to it; `None` for a device made without a handle.
     pub(crate) control: Option<Box<WorkerLink>>,
     copies: Copies,
@@ -199,6 +199,11 @@ impl Core {
         &mut self.ports
     }
 
+    /// The rings to the other workers.
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
     /// The generators of frames. Frames for a port that does not exist are not generated.
     pub fn generators(&mut self) -> &mut Generators {
         &mut self.ingress.generators
@@ -207,7 +212,7 @@ impl Core {
     /// Live traces and samples of the program that new packets run, which is the newest from now on.
     pub(crate) fn tracing(&mut self) -> Tracing<'_> {
         self.refresh_program();
-        Tracing { look: &mut self.live_trace, current: self.executor.current() }
+        Tracing { look: &mut self.live_trace, generation: self.executor.current() }
     }
 
     /// The recording of ports into capture files.

@@ -167,7 +167,7 @@ impl Look {
 /// A worker's traces, with the program that new packets run.
 pub(crate) struct Tracing<'a> {
     pub(super) look: &'a mut Option<Box<Look>>,
-    pub(super) current: Option<&'a Arc<Generation>>,
+    pub(super) generation: Option<&'a Arc<Generation>>,
 }
 
 impl Tracing<'_> {
@@ -199,7 +199,7 @@ impl Tracing<'_> {
 
     /// The id of the generation of this program, which must be the running one; an error while a trace is in progress.
     fn untraced(&self, program: &Arc<Program>, now: Time) -> Result<u16, DeviceError> {
-        let current = self.current.filter(|current| Arc::ptr_eq(&current.program, program));
+        let current = self.generation.filter(|current| Arc::ptr_eq(&current.program, program));
         let id = current.ok_or(DeviceError::ProgramReplaced)?.id;
         match self.look.as_deref() {
             Some(Look::Trace(trace)) if trace.goes_on(now, Some(id)) => Err(DeviceError::Traced),

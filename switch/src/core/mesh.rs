@@ -103,6 +103,9 @@ impl std::fmt::Debug for Mesh {
 impl Mesh {
     /// One `Mesh` for each of `workers` workers, in order of their numbers.
     pub fn of(workers: usize) -> Vec<Mesh> {
+        if workers < 2 {
+            return vec![Mesh::default()];
+        }
         let few_slots = Arc::<AtomicU64>::default();
         let place = |me| Mesh { me, few_slots: Arc::clone(&few_slots), ..Mesh::default() };
         let mut meshes: Vec<Mesh> = (0..workers).map(place).collect();

@@ -82,7 +82,7 @@ impl MacControlPolicy {
 
     /// True for a MAC control frame that ends at this port, malformed or not: the device consumes it (802.3 clause 31).
     #[inline]
-    pub(super) fn ends(self, port: &Slot, mem: &PacketMemory, frame: &RxFrame) -> bool {
+    pub(super) fn is_for_device(self, port: &Slot, mem: &PacketMemory, frame: &RxFrame) -> bool {
         self.consumes(port)
             && has_mac_control_type(mem.frame(&frame.buf, frame.data_off, frame.len))
     }

@@ -194,7 +194,7 @@ impl Core {
     fn list_received(&mut self, slot: usize) {
         let mut rx = std::mem::take(&mut self.ingress.rx);
         for frame in rx.drain(..) {
-            if self.mac_control.ends(&self.ports[slot], &self.mem, &frame) {
+            if self.mac_control.is_for_device(&self.ports[slot], &self.mem, &frame) {
                 self.mac_control_received(slot, frame);
                 continue;
             }

@@ -22,7 +22,7 @@ pub(super) struct Ready {
     waiter: Waiter,
     names: Vec<u64>,
     numbers: Vec<PortNumber>,
-    /// Value of [`Ports::changes`] when descriptors were last added.
+    /// Value of [`Ports::changes`](crate::core::Ports::changes) when descriptors were last added.
     changes: Option<u64>,
     /// All ports are polled always: only the event descriptor has to be waited on.
     asks_all: bool,

@@ -77,10 +77,16 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
         Some(config) => check(config),
         None => invalid("the request has no configuration"),
     };
+    // Whether the device can run it is a part of the verification: with `--engine jit` it needs machine code.
+    let verified = |config| {
+        let checked = checked(config)?;
+        device.control.prepare(&checked.loaded, Keep::Nothing)?;
+        Ok(checked)
+    };
     match Action::try_from(request.action) {
-        Ok(Action::Verify) => checked(request.config).map(|_| ()),
+        Ok(Action::Verify) => verified(request.config).map(drop),
         Ok(Action::VerifyAndSave) => {
-            let saved = Saved::new(device.id, checked(request.config)?)?;
+            let saved = Saved::new(device.id, verified(request.config)?)?;
             let _writing = writing()?;
             device.save(Some(Arc::new(saved)));
             Ok(())
@@ -153,7 +159,11 @@ fn prepare(device: &Device, checked: &Checked, keep: Keep) -> Result<Swap> {
             Name::Multicast(_) | Name::Session(_) => false,
         });
         if has_metadata || has_watched {
-            let what = if has_metadata { "metadata of entries" } else { "watched ports of groups" };
+            let what = if has_metadata {
+                "metadata of entries"
+            } else {
+                "watched ports of groups, or settings of action sets"
+            };
             return invalid(format!(
                 "a table has another id in the new program, and {what} would be lost, which belong to the id: give the \
                  table its id with @id, or use VERIFY_AND_COMMIT, which begins anew"

@@ -216,7 +216,7 @@ fn rings_that_are_full_both_ways_are_emptied() {
         }
     });
     assert!(
-        !fabric.cores.iter().any(|core| core.mesh.has_pending()),
+        !fabric.cores.iter().any(|core| core.mesh().has_pending()),
         "workers wait for each other"
     );
     fabric.run_until(now + Span::from_ms(20));

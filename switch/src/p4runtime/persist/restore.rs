@@ -152,7 +152,8 @@ fn pushed(
     let loaded = program::without_entries(parsed)
         .map_err(|why| wrong(pack::PackError::Rejected(Box::new(why)).to_string()))?;
     let swapped = control.swap(&loaded, Keep::Nothing);
-    swapped.map_err(|error| wrong(error.to_string()))?;
+    // It is whole, and this device does not run it: with `--engine jit`, without machine code.
+    swapped.map_err(|error| StoreError::Failed(format!("the program in it: {error}")))?;
     let schema = Arc::new(Schema::of(control.program()));
     Ok(Pipeline { schema, blob, cookie, is_absent: false })
 }
