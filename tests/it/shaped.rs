@@ -120,7 +120,7 @@ fn a_discipline_that_ports_bypass_is_named() {
     let remedy =
         "b1 (tbf), which neither shapes nor delays them: write `rate: 1 Mbit/s` for port 2";
     assert!(err.contains(remedy) && !err.contains("a1 ("), "{err}");
-    // The program's own configuration has no queues, and stays.
+    // The program's own configuration has no queues.
     let err = warned(&["--rates-of-interfaces"]);
     assert!(err.contains("port 2: 1 Mbit/s with a queue of 96 KB"), "{err}");
     assert!(!err.contains("neither shapes"), "{err}");

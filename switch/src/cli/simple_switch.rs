@@ -243,8 +243,10 @@ fn address(target: &TargetArgs, insecure: bool, notes: &mut Vec<String>) -> Stri
         return address.to_string();
     }
     let port = address.port();
+    let given = target.grpc_server_addr.map(|_| format!("--grpc-server-addr {address}: "));
     notes.push(format!(
-        "--grpc-server-addr {address}: served on this machine only, 127.0.0.1:{port}; --grpc-server-ssl or --insecure serves others"
+        "{}P4Runtime is served on this machine only, 127.0.0.1:{port}; --grpc-server-ssl or --insecure serves others",
+        given.unwrap_or_default()
     ));
     format!("127.0.0.1:{port}")
 }

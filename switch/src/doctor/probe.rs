@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 
-use super::Finding;
+use super::machine::privileges;
+use super::{Finding, Verdict};
 use crate::ports::sys::netns;
 use crate::ports::{PortSpec, open, veth};
 
@@ -75,7 +76,10 @@ fn try_port(spec: &str) -> Result<(), String> {
 /// Runs the child and reads its report.
 pub(super) fn ports() -> Vec<Finding> {
     match child::<Report>("--try-ports") {
-        Ok(report) => findings(&report, netns::is_in_first_user_namespace()),
+        Ok(report) => {
+            let has_all = privileges().verdict == Verdict::Good;
+            findings(&report, netns::is_in_first_user_namespace(), has_all)
+        }
         Err(why) => vec![Finding::missing("ports", format!("could not be tried: {why}"))],
     }
 }
@@ -101,8 +105,8 @@ pub(super) fn child<T: serde::de::DeserializeOwned>(argument: &str) -> Result<T,
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// `is_in_first` is of this process, in which `run` would be.
-fn findings(report: &Report, is_in_first: bool) -> Vec<Finding> {
+/// `is_in_first` and `has_all` (privileges) are of this process, in which `run` would be.
+fn findings(report: &Report, is_in_first: bool, has_all: bool) -> Vec<Finding> {
     let mut all = Vec::new();
     // A process without CAP_SYS_ADMIN has a private network only in a user namespace, where it is root, and where AF_XDP
     // never works.
@@ -117,7 +121,7 @@ fn findings(report: &Report, is_in_first: bool) -> Vec<Finding> {
                 )
                 .advise("with the privileges above `run` may open it; sudo wireyard doctor tries it")
             }
-            (Some((spec, _)), None) if !is_as_here => {
+            (Some((spec, _)), None) if !is_as_here && !has_all => {
                 Finding::limited(prefix(spec), "works in a network namespace of the user's own")
                     .advise("`run` on interfaces of this machine needs the privileges above")
             }
@@ -161,8 +165,12 @@ mod tests {
             is_in_first_user_namespace,
         };
         let all = |found: &[Finding], verdict| found.iter().all(|one| one.verdict == verdict);
-        assert!(all(&findings(&report(false), true), Verdict::Limited));
-        assert!(all(&findings(&report(true), true), Verdict::Good), "root");
-        assert!(all(&findings(&report(false), false), Verdict::Good), "in a container's namespace");
+        assert!(all(&findings(&report(false), true, false), Verdict::Limited));
+        assert!(all(&findings(&report(true), true, true), Verdict::Good), "root");
+        assert!(all(&findings(&report(false), true, true), Verdict::Good), "setcap");
+        assert!(
+            all(&findings(&report(false), false, false), Verdict::Good),
+            "in a container's namespace"
+        );
     }
 }

@@ -41,13 +41,18 @@ pub fn prepare(folder: &Path) -> Result<(), OutputError> {
 }
 
 /// True if results that are written into a folder take the place of those in another, which may be below it
-/// (`seed-3`).
+/// (`seed-3`), or above it.
 pub fn is_of(folder: &Path, results: &Path) -> bool {
     let (Ok(folder), Ok(results)) = (folder.canonicalize(), results.canonicalize()) else {
         return false;
     };
-    let Ok(below) = results.strip_prefix(&folder) else { return false };
-    let Ok(open) = Folder::make(&folder) else { return false };
+    // The list of the outer folder names files of the inner one.
+    let (outer, below) = match (results.strip_prefix(&folder), folder.strip_prefix(&results)) {
+        (Ok(below), _) => (&folder, below),
+        (_, Ok(below)) => (&results, below),
+        _ => return false,
+    };
+    let Ok(open) = Folder::make(outer) else { return false };
     let list = open.read(LIST, LIST_BYTES_MAX).unwrap_or_default();
     below == Path::new("") || list.lines().any(|name| Path::new(name).starts_with(below))
 }

@@ -78,8 +78,8 @@ pub(super) fn has_room(given: &p4::P4Info) -> Result<(), String> {
     Ok(())
 }
 
-/// Ids of the tables of which messages mean the same in both: they have the same match fields, and actions with the same
-/// parameters.
+/// Ids of the tables of which messages mean the same in both: they and their actions are the same in
+/// everything that is compared with a pushed P4Info.
 pub(super) fn tables_alike(one: &p4::P4Info, other: &p4::P4Info) -> BTreeSet<u32> {
     let all = [objects(one), objects(other)];
     let is_alike = |kind, id| {

@@ -474,7 +474,7 @@ impl<'a> Reading<'a> {
 
     fn default_actions(&self, wanted: &p4::TableEntry, answers: &mut Answers<'_>) -> Result<()> {
         let schema = self.schema;
-        entry::check_default(wanted)?;
+        entry::check_default(wanted, "the request")?;
         let table = optional(wanted.table_id, |id| schema.table(id))?;
         let query = Query::DefaultActions { table };
         self.device.control.visit_of(&schema.program, &query, &mut |entity| {

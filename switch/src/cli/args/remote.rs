@@ -331,9 +331,9 @@ macro_rules! command_args {
             #[derive(Debug, Args)]
             pub struct $name {
                 #[command(subcommand)]
-                            pub command: $command,
+                pub command: $command,
                 #[command(flatten)]
-                            pub on: SwitchArgs,
+                pub on: SwitchArgs,
             }
         )*
     };

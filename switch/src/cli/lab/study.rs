@@ -101,6 +101,15 @@ fn known(
     Ok(known)
 }
 
+/// Warns that results are of several builds.
+fn of_builds<'b>(builds: impl Iterator<Item = &'b String>) {
+    let builds: Vec<&str> = builds.map(String::as_str).collect();
+    say(&format!(
+        "warning: the results are of the builds {}: they may not belong together",
+        builds.join(" and ")
+    ));
+}
+
 /// The runs of a part that are not done, and the report if the part is the whole study.
 fn runs(
     args: &SweepArgs,
@@ -112,14 +121,11 @@ fn runs(
     let study = runner.study;
     let part = args.shard.unwrap_or((1, 1));
     let head = Head::of(study);
-    records::check(folder, &head)?;
-    let mut file = PartFile::open(folder, &head, part)?;
-    if !file.build.is_empty() && file.build != head.build {
-        say(&format!(
-            "warning: the part was begun by {}, and this is {}: results of two builds may not belong together",
-            file.build, head.build
-        ));
+    let others = records::check(folder, &head)?;
+    if !others.is_empty() {
+        of_builds(others.iter().chain([&head.build]));
     }
+    let mut file = PartFile::open(folder, &head, part)?;
     let known = known(args, &file, folder, part)?;
     let all = study.runs();
     let mine = all
@@ -166,8 +172,11 @@ fn runs(
             part.1,
             shown(folder)
         ));
-        let is_good = done == count && failed == 0;
-        return Ok(if is_good { Status::Success } else { Status::Failed });
+        if done < count {
+            // Not the status of a run that failed: the part is started again where a cluster ended it.
+            return Err(format!("{} runs are left: the same command goes on", count - done).into());
+        }
+        return Ok(if failed == 0 { Status::Success } else { Status::Failed });
     }
     let results = merged(&[folder.to_owned()])?;
     written(&results, folder, args.json)
@@ -226,7 +235,11 @@ fn printed(report: &Report, is_json: bool) -> Result<Status, Failure> {
 }
 
 pub(super) fn merge(args: &MergeArgs) -> Result<Status, Failure> {
-    written(&merged(&args.folders)?, &args.output, args.json)
+    let results = merged(&args.folders)?;
+    if results.builds.len() > 1 {
+        of_builds(results.builds.iter());
+    }
+    written(&results, &args.output, args.json)
 }
 
 pub(super) fn tune(args: &TuneArgs) -> Result<Status, Failure> {

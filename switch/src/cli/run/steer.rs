@@ -51,8 +51,8 @@ pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, Fa
     }
 }
 
-/// The name of the socket: that of the program; of the device where a controller pushes the program, and several switches
-/// have the same.
+/// The name of the socket: that of the program, or of the device for a switch in the place of bmv2's, of which several run
+/// the same program.
 fn socket_name(args: &RunArgs, program: &str) -> String {
     match args.is_simple_switch {
         true => format!("device_{}", args.device_id),

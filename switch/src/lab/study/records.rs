@@ -210,8 +210,6 @@ pub struct PartFile {
     bytes: u64,
     /// Earlier results.
     pub done: Vec<Record>,
-    /// The build that began it.
-    pub build: String,
 }
 
 /// The name of a part's file.
@@ -240,19 +238,12 @@ impl PartFile {
         let text = whole_lines(&path, bytes)?;
         let end = text.len() as u64;
         file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
-        let mut part = PartFile {
-            file,
-            path: path.clone(),
-            bytes: end,
-            done: Vec::new(),
-            build: head.build.clone(),
-        };
+        let mut part = PartFile { file, path: path.clone(), bytes: end, done: Vec::new() };
         if text.is_empty() {
             part.line(head)?;
             return Ok(part);
         }
         let (known, done) = parse(&path, &text)?;
-        part.build.clone_from(&known.build);
         of_study(&path, known, head)?;
         part.done = done;
         Ok(part)
@@ -332,6 +323,8 @@ pub struct Results {
     pub head: Head,
     /// Runs, by point and seed.
     pub runs: BTreeMap<(usize, u64), Record>,
+    /// The builds that began its parts.
+    pub builds: BTreeSet<String>,
 }
 
 impl Results {
@@ -357,11 +350,13 @@ fn parts_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files.filter(is_part).collect())
 }
 
-/// Checks before the runs that all parts in a folder are of a study, as they are merged behind them.
+/// Checks before the runs that all parts in a folder are of a study, as they are merged behind them. Returns the builds that
+/// began them, but this one.
 ///
 /// # Errors
 /// A part of another study, or a file that is no part.
-pub fn check(folder: &Path, head: &Head) -> Result<(), RecordsError> {
+pub fn check(folder: &Path, head: &Head) -> Result<BTreeSet<String>, RecordsError> {
+    let mut builds = BTreeSet::new();
     // A folder that is not there has no parts.
     for path in parts_in(folder).unwrap_or_default() {
         let mut first = Vec::new();
@@ -369,10 +364,13 @@ pub fn check(folder: &Path, head: &Head) -> Result<(), RecordsError> {
         BufReader::new(file).read_until(b'\n', &mut first).map_err(of_file(&path))?;
         let text = whole_lines(&path, first)?;
         if !text.is_empty() {
-            of_study(&path, parse(&path, &text)?.0, head)?;
+            let known = parse(&path, &text)?.0;
+            builds.insert(known.build.clone());
+            of_study(&path, known, head)?;
         }
     }
-    Ok(())
+    builds.retain(|build| !build.is_empty() && *build != head.build);
+    Ok(builds)
 }
 
 /// A part's study and runs; `None` of one in which nothing is written yet.
@@ -429,8 +427,10 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, RecordsError> {
     for path in paths {
         let Some((head, records)) = read_part(&path)? else { continue };
         let (first, all) = results.get_or_insert_with(|| {
-            (path.clone(), Results { head: head.clone(), runs: BTreeMap::new() })
+            let (runs, builds) = (BTreeMap::new(), BTreeSet::new());
+            (path.clone(), Results { head: head.clone(), runs, builds })
         });
+        all.builds.insert(head.build.clone());
         if !all.head.is_same(&head) {
             let heads = Box::new([all.head.clone(), head]);
             return Err(RecordsError::Different { paths: [first.clone(), path], heads });

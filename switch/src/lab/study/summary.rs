@@ -128,8 +128,8 @@ fn ends_a_part(front: &str) -> bool {
 
 /// What the table of the best settings says of itself, with one seed and with several.
 const UNTESTED: &str = "Best first, and the next two. One seed: whether they differ by more than chance is not tested.";
-const TESTED: &str = "Best first: those that do not differ significantly from the best (p from 5 % on, or the same in every run), and the next two in \
-     any case. The difference to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a difference \
+const TESTED: &str = "Best first: those that do not differ significantly from the best (p from 5 % on, or equal in every run), and the next two in \
+     any case. Of fewer than five runs that all differ by the same, p is not known: such a setting is not among them. The difference to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a difference \
      where there is none. It is not corrected for having chosen the best of many: run it again with other seeds to be sure.";
 
 /// The best setting, and those that do not differ significantly from it.
@@ -491,7 +491,7 @@ mod tests {
             goal: Some("min f".to_owned()),
             pareto: Vec::new(),
         };
-        Results { head, runs }
+        Results { head, runs, builds: std::collections::BTreeSet::new() }
     }
 
     #[test]

@@ -326,19 +326,19 @@ fn action_set(schema: &Schema, id: TableId, set: &p4::ActionProfileActionSet) ->
 ///
 /// # Errors
 /// [`ControlError::InvalidArgument`].
-pub fn check_default(entry: &p4::TableEntry) -> Result<()> {
+pub fn check_default(entry: &p4::TableEntry, table: &str) -> Result<()> {
     if !entry.r#match.is_empty() || entry.priority != 0 {
-        return invalid("a default action has no match and no priority");
+        return invalid(format!("{table}: a default action has no match and no priority"));
     }
     if entry.time_since_last_hit.is_some() {
-        return invalid("a default action has no time_since_last_hit");
+        return invalid(format!("{table}: a default action has no time_since_last_hit"));
     }
     Ok(())
 }
 
 fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<Entity> {
     let name = &schema.declared(table).name;
-    check_default(entry)?;
+    check_default(entry, &format!("table {name}"))?;
     objects::no_colours(entry.meter_counter_data.as_ref())?;
     if entry.idle_timeout_ns != 0 || entry.meter_config.is_some() || entry.counter_data.is_some() {
         return invalid(format!("table {name}: a default action has no timeout, meter or counter"));
