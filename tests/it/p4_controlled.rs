@@ -434,7 +434,7 @@ fn commands_keep_the_timeouts_and_scopes_of_a_program_in_p4() {
     command("table add Steered.fwd dst=0xa Steered.counted 2 --idle-timeout-ms 5000")
         .expect(0, &[]);
     command("table modify fwd dst=0xa deny").expect(0, &[]);
-    let found = rig.switch.objects(&["table", "dump", "fwd"]).remove(0);
+    let found = rig.switch.objects(&["table", "dump", "fwd", "dst=0xa"]).remove(0);
     assert_eq!((&found["action"], &found["idle_timeout_ms"]), (&"deny".into(), &5000.into()));
     command("table default acl deny")
         .expect(2, &["`deny` is @tableonly in table", "cannot be the default action"]);

@@ -117,7 +117,7 @@ fn a_comparison_does_not_take_the_place_of_what_it_compares() {
 fn the_picture_of_a_comparison_is_of_a_run_that_it_compares() {
     let folder = place(STUDY);
     // Flows enough for tenths.
-    let busy = SCENARIO.replace("load: 15 %", "load: 60 %").replace(", until: 300 us", "");
+    let busy = SCENARIO.replace("load: 15 %", "load: 20 %").replace(", until: 300 us", "");
     let busy = busy.replace("duration: 400 us", "duration: 2 ms");
     fs::write(folder.path().join("marks.yaml"), busy).expect("writes");
     let a = seeds(folder.path(), "a", &["--seeds", "3"]);
