@@ -49,7 +49,6 @@ SENDER = "import socket, sys; socket.create_connection((sys.argv[1], 5001)).send
 warnings = []
 wireyard.warn = lambda text: warnings.append(text)
 net = Mininet(topo=Bottleneck(), switch=switch, controller=None)
-net.build()
 # A discipline without a rate of its own, which a port cannot take.
 has_htb = "Error" not in net.get("s1").cmd("tc qdisc add dev s1-eth1 root htb")
 net.start()

@@ -207,9 +207,11 @@ fn segments_that_fit_no_chunk_do_not_stop_a_port() {
         let udp = rig.at_host_2(|| UdpSocket::bind("192.0.2.2:7").expect("a port"));
         udp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         // 103 is UDP_SEGMENT.
-        let script = "import socket
+        // What waits for the neighbour may be overtaken when it is known.
+        let script = "import socket, time
 plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 plain.sendto(b'before', ('192.0.2.2', 7))
+time.sleep(0.5)
 large = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 large.setsockopt(17, 103, 20000)
 large.sendto(bytes(50000), ('192.0.2.2', 7))

@@ -446,7 +446,7 @@ fn commands_keep_the_timeouts_and_scopes_of_a_program_in_p4() {
     command("table delete Steered.fwd dst=0xa").expect(0, &[]);
     command("register set Steered.marks 1 7").expect(0, &[]);
     let cell = rig.switch.objects(&["register", "dump", "Steered.marks", "1"]).remove(0);
-    assert_eq!(cell["value"], 7);
+    assert_eq!(cell["cells"]["value"], 7);
     command("member add Steered.ways 3 Steered.forward 2").expect(0, &[]);
     command("table add Steered.ways hdr.ethernet.kind=5 member(3)").expect(0, &[]);
     command("mirror set 0 port=1").expect(2, &["mirror session 0", "1 to 65535"]);

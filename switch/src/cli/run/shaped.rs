@@ -56,8 +56,8 @@ qos:
     let rejected = |why| format!("queues of the shaped interfaces:\n{why}");
     let without = loaded.config.take();
     let mut loaded = loaded.with_config("shaped_interfaces.yaml", &text).map_err(rejected)?;
-    if let (Some(mut config), Some(shaped)) = (without, loaded.config.take()) {
-        config.qos = shaped.qos;
+    if let Some(mut config) = without {
+        config.qos = loaded.config.and_then(|shaped| shaped.qos);
         loaded.config = Some(config);
     }
     Ok(loaded)
