@@ -170,7 +170,7 @@ ingress:
         (entry("{ match: { ipv4.dst: * }, action: fwd(1) }"), "`_` matches any value"),
         (entry("{ match: { ipv4.dst: \"*\" }, action: fwd(1) }"), "`_` matches any value"),
         (entry("{ match: { ipv4.dst: any }, action: fwd(1) }"), "`_` matches any value"),
-        (entry("{ match: { ipv4.dst: default }, action: fwd(1) }"), "of `defaults:`"),
+        (entry("{ match: { ipv4.dst: default }, action: fwd(1) }"), "the table's default action"),
         (entry("{ match: { ipv4.dst: 10.0.0.1 }, action: fwd 1 }"), "stand in parentheses"),
         (entry("{ match: 10.0.0.0/8, action: fwd(1) }"), "`{ KEY: 10.0.0.0/8 }`"),
         (entry("{ ipv4.dst: 10.0.0.1, action: fwd(1) }"), "`match: { ipv4.dst: .. }`"),

@@ -335,7 +335,7 @@ impl Cx<'_> {
                 _ => "`default:` stands beside `cases:`, for all other values",
             });
         } else if first.value == "any" && rest.is_empty() && self.env.place == Where::Data {
-            note.help("a key that is not exact matches any value where it is left out");
+            note.help("`_` matches any value, and so does a key that is left out; an exact key needs a value");
         } else if let Some(help) = library.or(p4) {
             note.help(help);
         } else if is_meta {
