@@ -31,7 +31,7 @@ pub enum Wanted {
 pub struct ActionSet {
     /// The actions.
     pub actions: Vec<OneShot>,
-    /// What its controller named of the selector: see [`named_settings`].
+    /// What its controller named of the selector: see `named_settings`.
     pub settings: i32,
 }
 
@@ -280,10 +280,10 @@ fn named_settings(schema: &Schema, id: TableId, set: &p4::ActionProfileActionSet
     Ok(set.action_selection_mode | set.size_semantics << SIZE_SHIFT)
 }
 
-/// Bits of the selection mode in [`named_settings`].
+/// Bits of the selection mode in `named_settings`.
 const SIZE_SHIFT: u32 = 8;
 
-/// The message of an action set with these [`named_settings`].
+/// The message of an action set with these `named_settings`.
 pub fn set_message(
     action_profile_actions: Vec<p4::ActionProfileAction>,
     settings: i32,

@@ -16,7 +16,7 @@ const AT_ONCE_STATUS: i32 = 130;
 const NEVER: u64 = u64::MAX;
 
 /// From now on each of these signals sets `stop`, and ends the process at once if another of them came before, by
-/// [`AGAIN_AFTER`] or more.
+/// half a second or more.
 ///
 /// # Errors
 /// The system refuses.
