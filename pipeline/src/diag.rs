@@ -186,13 +186,14 @@ impl Diagnostic {
         self
     }
 
-    /// Lists the names that there are, if they are few: for a name that is near none of them.
-    pub fn there_are(&mut self, names: &[&str]) -> &mut Self {
-        match names {
-            [] => self,
-            [_, ..] if names.len() > NAMES_SHOWN_MAX => self,
-            names => self.note(format!("there are: {}", names.join(", "))),
+    /// As [`Diagnostic::did_you_mean`]; where no name is near, those that there are, if they are few. True if one was near.
+    pub fn did_you_mean_or_list(&mut self, found: &str, names: &[&str]) -> bool {
+        self.did_you_mean(found, names.iter().copied());
+        let is_near = !self.fixes.is_empty();
+        if !is_near && (1..=NAMES_SHOWN_MAX).contains(&names.len()) {
+            self.note(format!("there are: {}", names.join(", ")));
         }
+        is_near
     }
 
     /// Order of report: file, place, code, text. Diagnostics without a place are first.

@@ -136,19 +136,46 @@ impl PacketPath {
     ];
 }
 
-/// The decision about a packet at the end of a pass.
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
+/// The verdicts: each with its name in a trace, and what it means for the packet.
+macro_rules! verdicts {
+    ($($(#[$meaning:meta])* $verdict:ident = $number:literal, $name:literal;)*) => {
+        /// The decision about a packet at the end of a pass.
+        #[repr(u8)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum Verdict {
+            $($(#[$meaning])* $verdict = $number,)*
+        }
+
+        impl Verdict {
+            /// Its name in a trace.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Verdict::$verdict => $name,)*
+                }
+            }
+
+            /// The verdict that a pass wrote; an impossible value reads as a drop.
+            #[inline]
+            fn of(value: u8) -> Verdict {
+                match value {
+                    $($number => Verdict::$verdict,)*
+                    _ => Verdict::Drop,
+                }
+            }
+        }
+    };
+}
+
+verdicts! {
     /// On to `egress_port` or `multicast_group`; from egress: out.
     #[default]
-    Forward = 0,
+    Forward = 0, "forward";
     /// Dropped, for [`Intrinsic::reason`].
-    Drop = 1,
+    Drop = 1, "drop";
     /// To the CPU port, for [`Intrinsic::reason`].
-    Punt = 2,
+    Punt = 2, "punt";
     /// Ingress again with the packet as it is now.
-    Resubmit = 3,
+    Resubmit = 3, "resubmit";
 }
 
 /// Intrinsic metadata for one pass: inputs by the device, decisions by the program.
@@ -319,13 +346,9 @@ impl Descriptor {
 
 impl Intrinsic {
     /// The verdict; an impossible value reads as a drop.
+    #[inline]
     pub fn verdict(&self) -> Verdict {
-        match self.verdict {
-            0 => Verdict::Forward,
-            2 => Verdict::Punt,
-            3 => Verdict::Resubmit,
-            _ => Verdict::Drop,
-        }
+        Verdict::of(self.verdict)
     }
 
     /// The reason of a drop or punt.
@@ -370,12 +393,8 @@ pub enum Decision {
     Unicast,
     /// A copy for each member of this group.
     Multicast(u16),
-    /// Ingress again.
-    Resubmit,
-    /// The end, for this reason.
-    Drop(ReasonId),
-    /// To the control plane, for this reason.
-    Punt(ReasonId),
+    /// No copy: what the verdict means, for this reason. It is not [`Verdict::Forward`].
+    NotForwarded(Verdict, ReasonId),
 }
 
 impl Decision {
@@ -386,11 +405,9 @@ impl Decision {
             return Decision::Plain;
         }
         match (meta.verdict(), meta.multicast_group) {
-            (Verdict::Drop, _) => Decision::Drop(meta.reason()),
-            (Verdict::Punt, _) => Decision::Punt(meta.reason()),
-            (Verdict::Resubmit, _) => Decision::Resubmit,
             (Verdict::Forward, 0) => Decision::Unicast,
             (Verdict::Forward, group) => Decision::Multicast(group),
+            (verdict, _) => Decision::NotForwarded(verdict, meta.reason()),
         }
     }
 
@@ -459,10 +476,11 @@ mod tests {
         assert_eq!(of(|meta| meta.hold_packets = 256), Decision::Unicast);
         assert_eq!(of(|meta| meta.clone_count = 1), Decision::Unicast);
         assert_eq!(of(|meta| meta.multicast_group = 256), Decision::Multicast(256));
-        assert_eq!(of(|meta| meta.verdict = Verdict::Resubmit as u8), Decision::Resubmit);
-        assert_eq!(of(|meta| meta.verdict = Verdict::Drop as u8), Decision::Drop(ReasonId(5)));
-        assert_eq!(of(|meta| meta.verdict = Verdict::Punt as u8), Decision::Punt(ReasonId(5)));
-        assert_eq!(of(|meta| meta.verdict = 77), Decision::Drop(ReasonId(5)));
+        let ended = |verdict| Decision::NotForwarded(verdict, ReasonId(5));
+        assert_eq!(of(|meta| meta.verdict = Verdict::Resubmit as u8), ended(Verdict::Resubmit));
+        assert_eq!(of(|meta| meta.verdict = Verdict::Drop as u8), ended(Verdict::Drop));
+        assert_eq!(of(|meta| meta.verdict = Verdict::Punt as u8), ended(Verdict::Punt));
+        assert_eq!(of(|meta| meta.verdict = 77), ended(Verdict::Drop));
         assert_eq!(of(|meta| meta.forward_plain()), Decision::Plain);
     }
 }

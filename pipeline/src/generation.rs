@@ -41,7 +41,9 @@ pub enum PrepareError {
     #[error(transparent)]
     State(#[from] LoadError),
     /// Its engine cannot be made.
-    #[error("the compiled engine does not run this program here: {0}")]
+    #[error(
+        "the compiled engine does not run this program here: {0}; --engine auto takes the interpreter"
+    )]
     Engine(#[from] CompileError),
 }
 

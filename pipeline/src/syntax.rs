@@ -114,6 +114,10 @@ pub struct SyntaxError {
 /// What the functions of this module return.
 pub type Parsed<T> = Result<T, SyntaxError>;
 
+/// The help for a text that should match every value.
+pub(crate) const ANY_VALUE: &str =
+    "`_` matches any value, and so does a key that is left out; an exact key needs a value";
+
 /// `ipv4.ttl - 1`.
 pub fn expression(text: Text<'_>) -> Parsed<AstExpr> {
     let whole = |mut parser: Parser<'_>| {

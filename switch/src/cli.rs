@@ -101,7 +101,7 @@ pub fn run(cli: Cli) -> ExitCode {
 pub fn answer(error: &clap::Error) -> ExitCode {
     let printed = error.print().and_then(|()| io::stdout().flush());
     if error.use_stderr() {
-        if let Some(hint) = hint(error.kind()) {
+        if let Some(hint) = hint(error) {
             say(hint);
         }
         return exit(Status::Wrong);
@@ -111,14 +111,18 @@ pub fn answer(error: &clap::Error) -> ExitCode {
 }
 
 /// What clap does not know about a value that an option took, or did not take.
-fn hint(kind: clap::error::ErrorKind) -> Option<&'static str> {
-    use clap::error::ErrorKind::{MissingRequiredArgument, UnknownArgument};
-    let has = |option: &str| std::env::args_os().any(|word| word == option);
-    match kind {
-        MissingRequiredArgument if has("--linux") => Some(
-            "--linux takes the word behind it for a namespace: name the program in front of it",
-        ),
-        UnknownArgument if has("--watch") => {
+fn hint(error: &clap::Error) -> Option<&'static str> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let words: Vec<_> = std::env::args_os().collect();
+    let of_watch =
+        |refused: &str| words.windows(2).any(|two| two[0] == "--watch" && two[1] == refused);
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, _) if words.iter().any(|word| word == "--linux") => {
+            Some(
+                "--linux takes the word behind it for a namespace: name the program in front of it",
+            )
+        }
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if of_watch(word) => {
             Some("--watch has its seconds behind a `=`: --watch=2")
         }
         _ => None,

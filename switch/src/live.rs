@@ -111,7 +111,7 @@ impl Signals {
         if reloads {
             flag::register(SIGHUP, Arc::clone(&signals.reload))?;
         }
-        let ends_by_hangup = !reloads && !is_hangup_ignored();
+        let ends_by_hangup = !reloads && !ending::is_ignored(SIGHUP);
         let all = [SIGINT, SIGTERM, SIGHUP];
         let ends = if ends_by_hangup { &all[..] } else { &all[..2] };
         ending::catch(ends, &signals.stop)?;
@@ -128,14 +128,6 @@ impl Signals {
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
-}
-
-/// Whether SIGHUP is ignored: proc(5), SigIgn, whose lowest bit is signal 1.
-fn is_hangup_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
 /// Opens a port and gives it to the device, with all options of its specification. Returns notices for the user.
@@ -329,6 +321,6 @@ fn next_wait(core: &mut Core, now: Time) -> Span {
     let next = core.next_event_at(now);
     let timer = next.map_or(LONGEST_SLEEP, |at| (at - SPIN_BELOW).since(now));
     // A port without room does not report when it has room again.
-    let room = if core.ports().wait_for_room() { LOOK_FOR_ROOM } else { LONGEST_SLEEP };
+    let room = if core.ports().is_waiting_for_room() { LOOK_FOR_ROOM } else { LONGEST_SLEEP };
     timer.min(room).min(LONGEST_SLEEP)
 }

@@ -341,16 +341,13 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
             EngineKind::Auto if options.background && is_first => {
                 Ok(in_background(program, state, level))
             }
-            EngineKind::Auto => Ok(match codes.engine(program, state, level) {
-                Ok(jit) => Box::new(jit),
+            EngineKind::Auto | EngineKind::Jit => match codes.engine(program, state, level) {
+                Ok(jit) => Ok(Box::new(jit)),
+                Err((refused, _)) if options.engine == EngineKind::Jit => Err(refused),
                 Err((refused, program)) => {
                     warn_interpreted(&program.name, &refused);
-                    Box::new(Interp::new(program))
+                    Ok(Box::new(Interp::new(program)))
                 }
-            }),
-            EngineKind::Jit => match codes.engine(program, state, level) {
-                Ok(jit) => Ok(Box::new(jit)),
-                Err((refused, _)) => Err(refused),
             },
         }
     })

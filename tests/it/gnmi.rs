@@ -196,6 +196,11 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
     };
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
     runtime().block_on(async {
+        let name = "openconfig-bgp".to_owned();
+        let use_models = vec![g::ModelData { name, ..Default::default() }];
+        let get = g::GetRequest { path: vec![path(state)], use_models, ..Default::default() };
+        let mut client = GNmiClient::connect(address.clone()).await.unwrap();
+        assert_eq!(client.get(get).await.unwrap_err().code(), Code::InvalidArgument);
         for (request, code) in [
             (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
             (subscribe(state, 1), Code::Unimplemented),

@@ -35,7 +35,7 @@ fn place() -> tempfile::TempDir {
 #[test]
 fn messages_say_what_is_wrong_and_what_to_do() {
     let place = place();
-    let cases: [(&[&str], &[&str]); 62] = [
+    let cases: [(&[&str], &[&str]); 65] = [
         (&["test", "folder"], &["folder: no .stf file there"]),
         (&["test", "pipe"], &["pipe: neither a script nor a folder of scripts"]),
         (&["restore", "pipe"], &["pipe: it is a pipe, and only files are read"]),
@@ -74,6 +74,12 @@ fn messages_say_what_is_wrong_and_what_to_do() {
         ),
         (&["explain", "Ethernet"], &["did you mean `ethernet`?"]),
         (&["explain", "nothing_like_it"], &["the libraries are", "ethernet"]),
+        (
+            &["explain", "ipv4.tll"],
+            &["header `ipv4` has no field `tll`", "did you mean `ipv4.ttl`?"],
+        ),
+        (&["explain", "ipv4.zzz"], &["its fields are version, ihl"]),
+        (&["explain", "arp.opcode"], &["its fields are hw_type"]),
         (&["check", "yaml"], &["yaml/program.yaml", "in the folder are base.yaml"]),
         (&["check", "nowhere.yaml"], &["cannot read nowhere.yaml: there is no such file"]),
         (&["lab", "x", "--live", "--compare", "live"], &["'live'", "write --compare=15"]),

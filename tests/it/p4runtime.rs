@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tonic::Code;
+use wireyard_switch::p4runtime::proto::p4::config::v1::PlatformProperties;
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
 use wireyard_tests::live::Switch;
 use wireyard_tests::p4client::{Controller, codes, insert, update};
@@ -457,7 +458,14 @@ fn a_backup_takes_over_and_only_the_primary_writes() {
     let FromDevice::Arbitration(_) = backup.next_message().unwrap() else {
         panic!("no notification")
     };
-    assert!(arbitration.status.is_some_and(|status| status.code != 0), "5 is below 9");
+    let status = arbitration.status.unwrap();
+    assert_ne!(status.code, 0, "5 is below 9");
+    assert!(status.message.contains("the highest election id so far is 9"), "{status:?}");
+    // A stream keeps its device.
+    let (device_id, election_id) = (2, Some(p4::Uint128 { high: 0, low: 3 }));
+    let moved = p4::MasterArbitrationUpdate { device_id, election_id, ..Default::default() };
+    backup.send(ToDevice::Arbitration(moved));
+    assert_eq!(backup.next_message().unwrap_err().code(), Code::FailedPrecondition);
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     rig.switch.end("TERM").expect(0, &[]);
 }
@@ -478,6 +486,14 @@ fn a_pushed_program_runs_and_a_wrong_one_changes_nothing() {
     let refused = controller.push(Action::VerifyAndCommit, Some(wrong)).unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("wireyard pack"), "{}", refused.message());
+    let mut demanding = before.clone();
+    let properties =
+        PlatformProperties { multicast_group_table_size: i32::MAX, ..Default::default() };
+    let package = demanding.p4info.get_or_insert_default().pkg_info.get_or_insert_default();
+    package.platform_properties = Some(properties);
+    let refused = controller.push(Action::VerifyAndCommit, Some(demanding)).unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("multicast_group_table_size"), "{}", refused.message());
     assert_eq!(controller.push(Action::Commit, None).unwrap_err().code(), Code::NotFound);
     let packet = frame(A, B, 0x1234);
     assert_eq!(rig.passes(&packet).len(), 1, "the entry is there");

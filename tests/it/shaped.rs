@@ -126,7 +126,22 @@ fn a_discipline_that_ports_bypass_is_named() {
     assert!(!err.contains("neither shapes"), "{err}");
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("switch.yaml").display().to_string();
-    std::fs::write(&config, "ports: { 2: { rate: 1 Mbit/s } }\n").expect("writes");
-    let err = warned(&["--config", &config]);
+    let warned_with = |text: &str, more: &[&str]| {
+        std::fs::write(&config, text).expect("writes");
+        warned(&[&["--config", &config], more].concat())
+    };
+    let err = warned_with("ports: { 2: { rate: 1 Mbit/s } }\n", &[]);
     assert!(!err.contains("tbf"), "{err}");
+    // Who configures queues configures their rates: none is added to them.
+    let err = warned_with("ports: { 1: { rate: 5 Mbit/s } }\n", &["--rates-of-interfaces"]);
+    assert!(err.contains(remedy) && !err.contains("queue of 96 KB"), "{err}");
+    // What else the file has stays.
+    let frame = format!("02000000000202000000000188b5{:092x}", 7);
+    let generator = format!("generators: [{{ port: 1, frame: '{frame}', period: 20 ms }}]\n");
+    let mut far = Wire::open("raw:b0");
+    let err = warned_with(&generator, &["--rates-of-interfaces"]);
+    assert!(err.contains("queue of 96 KB"), "{err}");
+    let frames = far.receive(1);
+    assert_eq!(frames.len(), 1);
+    assert_eq!((frames[0].len(), frames[0][59]), (60, 7));
 }

@@ -310,17 +310,15 @@ impl<'a> Cx<'a> {
                 let text = format!("there is no {} `{}`", bare(wanted), name.value);
                 let library =
                     is_wanted(Symbol::Instance(0)).then(|| self.library_with(&name.value));
-                let names: Vec<&str> = names.collect();
                 let error = self.report.error(codes::UNKNOWN, name.span, text);
-                match library.flatten() {
-                    Some(help) => error.help(help),
-                    None => error.did_you_mean(&name.value, names.iter().copied()),
-                };
-                if error.fixes.is_empty() && !is_wanted(Symbol::Instance(0)) {
-                    error.there_are(&names);
-                    if let Some(section) = declaration(bare(wanted), &name.value) {
-                        error.help(format!("declare it: `{section}`"));
-                    }
+                if let Some(help) = library.flatten() {
+                    error.help(help);
+                } else if is_wanted(Symbol::Instance(0)) {
+                    error.did_you_mean(&name.value, names);
+                } else if !error.did_you_mean_or_list(&name.value, &names.collect::<Vec<_>>())
+                    && let Some(section) = declaration(bare(wanted), &name.value)
+                {
+                    error.help(format!("declare it: `{section}`"));
                 }
             }
         }

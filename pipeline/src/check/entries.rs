@@ -110,10 +110,7 @@ impl<'a> Resolver<'a> {
             let text = format!("the program has no {what} `{}`", name.value);
             let names: Vec<&str> = list.iter().map(name_of).collect();
             let error = self.cx.report.error(codes::UNKNOWN, name.span, text);
-            error.did_you_mean(&name.value, names.iter().copied());
-            if error.fixes.is_empty() {
-                error.there_are(&names);
-            }
+            error.did_you_mean_or_list(&name.value, &names);
         }
         found
     }

@@ -6,8 +6,11 @@ const NAME_BYTES_MAX: usize = 64;
 /// is returned.
 const WORK_MAX: usize = 250_000;
 
+/// Fewest letters that stand for a name that begins with them.
+const BEGINNING_MIN: usize = 2;
+
 /// The candidate most similar to `found`, if one is near enough: equal except for upper and lower case or `-` and `_`,
-/// or at most a third of the letters wrong, missing, extra or swapped. Of equals the first wins.
+/// or at most a third of the letters wrong, missing, extra or swapped; else one that begins like this. Of equals the first wins.
 pub fn suggest<'c>(found: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if found.len() > NAME_BYTES_MAX {
         return None;
@@ -16,6 +19,7 @@ pub fn suggest<'c>(found: &str, candidates: impl IntoIterator<Item = &'c str>) -
     let mut work = 0;
     let limit = (found.len() / 3).max(1);
     let mut best: Option<(usize, &'c str)> = None;
+    let mut begun = None;
     for candidate in candidates {
         if candidate.len() > NAME_BYTES_MAX {
             continue;
@@ -25,6 +29,9 @@ pub fn suggest<'c>(found: &str, candidates: impl IntoIterator<Item = &'c str>) -
             break;
         }
         let folded = fold(candidate);
+        if found.len() >= BEGINNING_MIN && folded.starts_with(&found) {
+            begun = begun.or(Some(candidate));
+        }
         if folded.len().abs_diff(found.len()) > limit {
             continue;
         }
@@ -36,7 +43,7 @@ pub fn suggest<'c>(found: &str, candidates: impl IntoIterator<Item = &'c str>) -
             best = Some((distance, candidate));
         }
     }
-    best.map(|(_, candidate)| candidate)
+    best.map(|(_, candidate)| candidate).or(begun)
 }
 
 fn fold(name: &str) -> Vec<char> {

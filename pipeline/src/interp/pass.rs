@@ -366,7 +366,7 @@ impl Pass<'_> {
         match verdict {
             Verdict::Drop => statistics.drops.add(self.scratch.lane, reason.index(), len.into()),
             Verdict::Punt => statistics.punts.add(self.scratch.lane, reason.index(), len.into()),
-            Verdict::Forward | Verdict::Resubmit => {}
+            _ => {}
         }
         self.trace(|pass| Event::Verdict {
             verdict,

@@ -133,12 +133,11 @@ impl<'t> Parser<'t> {
             Kind::Number { .. } if self.at == 1 && matches!(before, Some(Kind::Word(_))) => {
                 Some("arguments stand in parentheses: `name(1)`")
             }
-            Kind::Sign("/") if matches!(before, Some(Kind::Number { bits: Some(32), .. })) => Some(
-                "a prefix is a pattern, for entries and cases of the parser; compare with a mask: `x & 255.0.0.0 == 10.0.0.0`",
-            ),
-            Kind::Sign("/") if matches!(before, Some(Kind::Number { bits: Some(128), .. })) => {
+            Kind::Sign("/")
+                if matches!(before, Some(Kind::Number { bits: Some(32 | 128), .. })) =>
+            {
                 Some(
-                    "a prefix is a pattern, for entries and cases of the parser; compare with a mask: `x & ffff:: == 2001::`",
+                    "a prefix is a pattern, for entries and cases of the parser; compare with a mask: `x & 255.0.0.0 == 10.0.0.0`, `x & ffff:: == 2001::`",
                 )
             }
             Kind::Sign("/") => Some(

@@ -29,7 +29,7 @@ pub(super) fn parse(text: Text<'_>) -> Parsed<Sp<PatternDecl>> {
             Sp::new(PatternDecl::Set(name), span)
         }
         Kind::Sign("*") if parser.look(1).kind == Kind::End => {
-            let help = Some("`_` matches any value, and so does a key that is left out; an exact key needs a value".to_owned());
+            let help = Some(super::ANY_VALUE.to_owned());
             return Err(SyntaxError { help, ..parser.expected("a pattern") });
         }
         _ => value(&mut parser)?,

@@ -286,9 +286,8 @@ fn end_step(program: &Program, event: &Event) -> Step {
                     format!("forward to multicast group {multicast_group}")
                 }
                 Verdict::Forward => format!("forward to port {egress_port}"),
-                Verdict::Drop => format!("drop: {reason}"),
-                Verdict::Punt => format!("punt: {reason}"),
-                Verdict::Resubmit => "resubmit".into(),
+                Verdict::Drop | Verdict::Punt => format!("{}: {reason}", verdict.name()),
+                verdict => verdict.name().into(),
             };
             if *verdict != Verdict::Drop {
                 text += &format!(", {} bytes", bytes.len());

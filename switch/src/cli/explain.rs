@@ -18,8 +18,9 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
     let Some(wanted) = &args.code else {
         return list(args.json);
     };
-    // A field is explained by its header.
-    let wanted = wanted.split('.').next().unwrap_or(wanted);
+    if let Some((header, field)) = wanted.split_once('.') {
+        return field_of(header, field, args.json);
+    }
     #[cfg(feature = "lab")]
     if let Some(profile) = nic::find(wanted) {
         return adapter(profile, args.json);
@@ -43,6 +44,25 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
         print(&format!("{} {}\n\n{}", code.id, code.summary, code.page));
     }
     Status::Success
+}
+
+/// A field is explained by its header.
+fn field_of(wanted: &str, field: &str, json: bool) -> Status {
+    let all = embedded(ALL_HEADERS).and_then(Result::ok);
+    let Some(header) = all.as_ref().and_then(|all| header_of(&all.program, wanted)) else {
+        return unknown(wanted);
+    };
+    let name = field.split('[').next().unwrap_or(field);
+    if header.fields.iter().any(|one| one.name == name) {
+        return fields(wanted, header, json);
+    }
+    complain(&format!("header `{}` has no field `{name}`", header.name));
+    let names: Vec<&str> = header.fields.iter().map(|one| one.name.as_str()).collect();
+    say(&match suggest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{wanted}.{near}`?"),
+        None => format!("its fields are {}", names.join(", ")),
+    });
+    Status::Wrong
 }
 
 /// Reports that nothing has this name, with the nearest name of all kinds.

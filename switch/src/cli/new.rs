@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{NewArgs, Template};
 use super::{Status, complain, print, print_json};
-use crate::folder::in_words;
+use crate::folder::FileError;
 use crate::library;
 use serde_json::json;
 use wireyard_pipeline::diag::safe::shown;
@@ -44,8 +44,7 @@ fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
         let name = shown(name.as_ref());
         format!("`{name}` is no name for a program: letters, digits and _, no digit first, and no value of YAML such as `true`")
     })?;
-    let failed =
-        |path: &Path, error: std::io::Error| format!("{}: {}", shown(path), in_words(path, &error));
+    let failed = |path: &Path, source| FileError { path: path.to_owned(), source }.to_string();
     fs::create_dir(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             format!("{} is already there: choose another name", shown(folder))

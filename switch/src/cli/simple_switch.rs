@@ -144,21 +144,19 @@ fn program(args: &SimpleSwitchArgs) -> Result<(Option<PathBuf>, Option<PathBuf>)
         let end = path.extension();
         end.is_some_and(|end| end == "json" || end == "p4" || end == "yaml") || path.is_file()
     };
-    let folder = |path: &Path| match path.is_dir() {
-        true => Ok(Some(path.to_owned())),
-        false => Err(format!("--pcap {}: there is no such folder", path.display())),
-    };
-    match (&args.pcap, args.program.as_slice()) {
-        (pcap, []) => Ok((pcap.clone(), None)),
-        (Some(_), [first]) if args.no_p4 && !is_program(first) => Ok((folder(first)?, None)),
-        (pcap, [program]) => Ok((pcap.clone(), Some(program.clone()))),
-        (Some(_), [first, program]) if !is_program(first) => {
-            Ok((folder(first)?, Some(program.clone())))
-        }
+    let (folder, program) = match (&args.pcap, args.program.as_slice()) {
+        (pcap, []) => (pcap.as_ref(), None),
+        (Some(_), [first]) if args.no_p4 && !is_program(first) => (Some(first), None),
+        (pcap, [program]) => (pcap.as_ref(), Some(program)),
+        (Some(_), [first, program]) if !is_program(first) => (Some(first), Some(program)),
         (_, words) => {
             let words: Vec<String> = words.iter().map(|one| one.display().to_string()).collect();
-            Err(format!("one program is run, not {}", words.join(" and ")))
+            return Err(format!("one program is run, not {}", words.join(" and ")));
         }
+    };
+    match folder.filter(|folder| !folder.is_dir()) {
+        Some(none) => Err(format!("--pcap {}: there is no such folder", none.display())),
+        None => Ok((folder.cloned(), program.cloned())),
     }
 }
 

@@ -65,13 +65,7 @@ pub(super) fn read<'n, T: de::Deserialize<'n>>(
             let first = names.next().filter(|_| error.message.starts_with("unknown "));
             let report = found.error(code, error.span.unwrap_or(node.span), error.message.clone());
             if let Some(first) = first {
-                let names: Vec<&str> = names.collect();
-                report.did_you_mean(first, names.iter().copied());
-                // The beginning of a long name is not near the whole by its letters.
-                let begun = names.iter().find(|name| name.starts_with(first));
-                if let (true, Some(name)) = (report.fixes.is_empty(), begun) {
-                    report.help(format!("did you mean `{name}`?"));
-                }
+                report.did_you_mean(first, names);
             }
             None
         }

@@ -24,7 +24,8 @@ pub(super) fn no_port(port: PortNumber) -> ControlError {
 impl Control {
     /// The worker that owns a port.
     pub(super) fn owner(&self, port: PortNumber) -> Result<usize> {
-        self.ask(0, move |core, _| core.ports().worker_of(port, 0))?.ok_or_else(|| no_port(port))
+        self.ask(0, move |core, _| core.ports().worker_of(port, core.mesh.me()))?
+            .ok_or_else(|| no_port(port))
     }
 
     /// Runs `work` in the worker that owns the port.

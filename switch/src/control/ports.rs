@@ -114,7 +114,7 @@ impl Control {
     /// [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own is in use or cannot be written.
     pub fn add_port(&self, number: PortNumber, spec: &PortSpec) -> Result<Vec<String>> {
         let mut memory =
-            self.ask(0, move |core, _| match core.ports().worker_of(number, 0) {
+            self.ask(0, move |core, _| match core.ports().worker_of(number, core.mesh.me()) {
                 Some(_) => {
                     Err(ControlError::AlreadyExists(format!("port {number} exists already")))
                 }
@@ -407,7 +407,8 @@ impl Control {
         writer: Option<usize>,
         owned: &mut [usize],
     ) -> Result<usize> {
-        let former = self.ask(0, move |core, _| core.ports().former_worker_of(number, 0))?;
+        let former =
+            self.ask(0, move |core, _| core.ports().former_worker_of(number, core.mesh.me()))?;
         let fewest = owned.iter().enumerate().min_by_key(|(_, ports)| **ports);
         let owner = former.or(writer).or(fewest.map(|(worker, _)| worker)).unwrap_or(0);
         owned[owner] += 1;

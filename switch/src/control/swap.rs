@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use wireyard_pipeline::entries::Resolved;
-use wireyard_pipeline::generation::{Generation, PrepareError, Prepared};
+use wireyard_pipeline::generation::{Generation, Prepared};
 use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_pipeline::ir::{Program, Table, TableEntry};
 use wireyard_tables::TableId;
@@ -83,12 +83,7 @@ impl Control {
             Keep::WhatFits => loader.prepare(Arc::clone(program), self.now()),
             Keep::Nothing => loader.prepare_anew(Arc::clone(program), self.now()),
         };
-        let prepared = prepared.map_err(|error| match error {
-            PrepareError::Engine(_) => {
-                ControlError::invalid(format!("{error}; --engine auto takes the interpreter"))
-            }
-            PrepareError::State(_) => ControlError::invalid(error),
-        })?;
+        let prepared = prepared.map_err(ControlError::invalid)?;
         let mut replication = Replication::default();
         if let Some(entries) = entries {
             entries

@@ -1,7 +1,7 @@
 //! Ingress, and what follows its verdict: drop, punt, another pass, copies, the traffic manager.
 
 use wireyard_pipeline::exec::{
-    Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, TRIMMED, flags,
+    Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, TRIMMED, Verdict, flags,
 };
 use wireyard_pipeline::generation::Executor;
 use wireyard_pipeline::ids::ReasonId;
@@ -256,23 +256,21 @@ impl Core {
                 self.enqueue(&mut packet, port, terms);
             }
             Decision::Multicast(group) => self.multicast(packet, group, terms),
-            Decision::Resubmit => self.run_again(packet, PacketPath::Resubmit),
-            Decision::Drop(reason) => self.drop_for(packet, reason),
-            Decision::Punt(reason) => self.punt_for(packet, reason),
+            Decision::NotForwarded(verdict, reason) => self.not_forwarded(packet, verdict, reason),
         }
         None
     }
 
-    /// Drops a packet for a reason that its program defines.
-    pub(super) fn drop_for(&mut self, packet: Descriptor, reason: ReasonId) {
+    /// What every verdict but [`Verdict::Forward`] means for a packet. The reasons are those that its program defines.
+    pub(super) fn not_forwarded(&mut self, packet: Descriptor, verdict: Verdict, reason: ReasonId) {
+        if verdict == Verdict::Resubmit {
+            return self.run_again(packet, PacketPath::Resubmit);
+        }
         let reason = self.outcomes.program_reason(&self.executor, packet.generation, reason);
-        self.drop_packet(packet, reason);
-    }
-
-    /// Punts a packet for a reason that its program defines.
-    pub(super) fn punt_for(&mut self, packet: Descriptor, reason: ReasonId) {
-        let reason = self.outcomes.program_reason(&self.executor, packet.generation, reason);
-        self.punt(packet, reason);
+        match verdict {
+            Verdict::Punt => self.punt(packet, reason),
+            _ => self.drop_packet(packet, reason),
+        }
     }
 
     /// Drops, before egress, a packet that ingress let through.

@@ -207,16 +207,9 @@ impl Core {
             let sessions = &intrinsic.clones[..usize::from(intrinsic.clone_count)];
             self.mirror_all(packet, sessions, PacketPath::CloneEgress, Charge::Own);
         }
-        match Decision::of(intrinsic) {
-            Decision::Drop(reason) => {
-                self.drop_for(std::mem::take(packet), reason);
-                return false;
-            }
-            Decision::Punt(reason) => {
-                self.punt_for(std::mem::take(packet), reason);
-                return false;
-            }
-            _ => {}
+        if let Decision::NotForwarded(verdict, reason) = Decision::of(intrinsic) {
+            self.not_forwarded(std::mem::take(packet), verdict, reason);
+            return false;
         }
         if packet.flags & flags::RECIRCULATE != 0 {
             self.run_again(std::mem::take(packet), PacketPath::Recirculate);

@@ -29,7 +29,7 @@
 //! The order inside a flow is that of its receive queue: the kernel, the network card or the sender assigns all frames
 //! of a flow to one queue, and from there on all take the same rings.
 
-use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic};
+use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, Verdict};
 use wireyard_pipeline::trace::TraceSink;
 
 use super::Core;
@@ -119,15 +119,11 @@ impl Core {
     }
 
     fn give_to_owner(&mut self, owner: u8, packet: Descriptor, intrinsic: Intrinsic) {
-        if intrinsic.original.is_none() {
-            match Decision::of(&intrinsic) {
-                Decision::Drop(reason) => return self.drop_for(packet, reason),
-                Decision::Punt(reason) => return self.punt_for(packet, reason),
-                Decision::Plain
-                | Decision::Unicast
-                | Decision::Multicast(_)
-                | Decision::Resubmit => {}
-            }
+        if intrinsic.original.is_none()
+            && let Decision::NotForwarded(verdict @ (Verdict::Drop | Verdict::Punt), reason) =
+                Decision::of(&intrinsic)
+        {
+            return self.not_forwarded(packet, verdict, reason);
         }
         // Keeps the packet's program until the owner has handled it.
         self.executor.count_in(packet.generation, 1);
@@ -140,12 +136,8 @@ impl Core {
             will_not_leave(&self.executor, &packet);
             let reason = DeviceReason::WorkerBusy.index();
             match Decision::of(&intrinsic) {
-                Decision::Drop(_) | Decision::Punt(_) | Decision::Resubmit => {
-                    self.drop_packet(packet, reason);
-                }
-                Decision::Plain | Decision::Unicast | Decision::Multicast(_) => {
-                    self.refuse(packet, reason);
-                }
+                Decision::NotForwarded(..) => self.drop_packet(packet, reason),
+                _ => self.refuse(packet, reason),
             }
         }
     }

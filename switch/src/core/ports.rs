@@ -419,13 +419,13 @@ impl Ports {
     }
 
     /// True while a port has not accepted all frames that are ready for it.
-    pub fn wait_for_room(&self) -> bool {
+    pub fn is_waiting_for_room(&self) -> bool {
         !self.active.is_empty()
     }
 
     /// True while the link of a port of this worker is up without carrier: after a link comes up, the operating system
     /// takes up to a second to detect the carrier.
-    pub fn wait_for_carrier(&mut self, now: Time) -> bool {
+    pub fn is_waiting_for_carrier(&mut self, now: Time) -> bool {
         let owned = self.slots.iter_mut().filter(|slot| slot.is_owned());
         let mut waits = false;
         for slot in owned {

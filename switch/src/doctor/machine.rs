@@ -8,6 +8,7 @@ use super::{Finding, NoInterface};
 use crate::ports::SETCAP;
 use crate::ports::sys::interface::{self, HARDWARE_ETHERNET};
 use crate::ports::sys::netns::is_in_first_user_namespace;
+use crate::ports::sys::status_mask;
 use crate::program::{self, DeviceOptions, EngineKind};
 use crate::report::unit::Unit;
 
@@ -53,7 +54,7 @@ pub(super) fn machine_code() -> Finding {
 }
 
 pub(super) fn privileges() -> Finding {
-    let Some(effective) = effective_capabilities() else {
+    let Some(effective) = status_mask("CapEff:") else {
         return Finding::limited("privileges", "/proc/self/status does not list the capabilities");
     };
     let has = |number: u32| effective >> number & 1 != 0;
@@ -80,18 +81,12 @@ pub(super) fn privileges() -> Finding {
     ))
 }
 
-fn effective_capabilities() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let value = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(value.trim(), 16).ok()
-}
-
 pub(super) fn locked_memory() -> Finding {
     const SUBJECT: &str = "locked memory";
     if !is_in_first_user_namespace() {
         return Finding::good(SUBJECT, "no port of a user namespace locks any");
     }
-    if effective_capabilities().is_some_and(|effective| effective >> IPC_LOCK & 1 != 0) {
+    if status_mask("CapEff:").is_some_and(|effective| effective >> IPC_LOCK & 1 != 0) {
         return Finding::good(SUBJECT, "no limit for this user");
     }
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();

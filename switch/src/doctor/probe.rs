@@ -3,6 +3,7 @@
 //! A process of its own, because only one without threads may leave its user namespace, and because a trial must leave
 //! no traces.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -32,8 +33,8 @@ const LOOKS_MAX: u32 = 2000;
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Report {
     trials: Vec<Trial>,
-    /// It did not create a user namespace, and is in none.
-    is_in_first_user_namespace: bool,
+    /// The user namespace that the ports were opened in.
+    user_namespace: Option<PathBuf>,
 }
 
 /// The child's result of one trial: its name, and the error if it failed.
@@ -62,8 +63,8 @@ pub fn try_ports() -> String {
             note(spec, try_port(spec));
         }
     }
-    let is_in_first_user_namespace = netns::is_in_first_user_namespace();
-    serde_json::to_string(&Report { trials, is_in_first_user_namespace }).unwrap_or_default()
+    let user_namespace = netns::user_namespace();
+    serde_json::to_string(&Report { trials, user_namespace }).unwrap_or_default()
 }
 
 fn try_port(spec: &str) -> Result<(), String> {
@@ -77,8 +78,8 @@ fn try_port(spec: &str) -> Result<(), String> {
 pub(super) fn ports() -> Vec<Finding> {
     match child::<Report>("--try-ports") {
         Ok(report) => {
-            let has_all = privileges().verdict == Verdict::Good;
-            findings(&report, netns::is_in_first_user_namespace(), has_all)
+            let is_as_here = report.user_namespace == netns::user_namespace();
+            findings(&report.trials, is_as_here, privileges().verdict == Verdict::Good)
         }
         Err(why) => vec![Finding::missing("ports", format!("could not be tried: {why}"))],
     }
@@ -105,13 +106,12 @@ pub(super) fn child<T: serde::de::DeserializeOwned>(argument: &str) -> Result<T,
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// `is_in_first` and `has_all` (privileges) are of this process, in which `run` would be.
-fn findings(report: &Report, is_in_first: bool, has_all: bool) -> Vec<Finding> {
+/// `is_as_here`: the trials had the privileges that `run` would have. A process without CAP_SYS_ADMIN has a private network
+/// only in a user namespace of its own, where it is root, and where AF_XDP never works. `has_all`: it would have all that
+/// ports need.
+fn findings(trials: &[Trial], is_as_here: bool, has_all: bool) -> Vec<Finding> {
     let mut all = Vec::new();
-    // A process without CAP_SYS_ADMIN has a private network only in a user namespace, where it is root, and where AF_XDP
-    // never works.
-    let is_as_here = report.is_in_first_user_namespace || !is_in_first;
-    for trial in &report.trials {
+    for trial in trials {
         let kind = KINDS.iter().find(|(spec, _)| *spec == trial.what);
         all.push(match (kind, &trial.error) {
             (Some((spec, _)), Some(_)) if prefix(spec) == "xdp:" && !is_as_here => {
@@ -160,17 +160,10 @@ mod tests {
     fn a_trial_as_another_root_does_not_show_that_run_works() {
         let trial = |what: &str| Trial { what: what.to_owned(), error: None };
         let trials = ["raw:doctor0", "pnet:doctor0", "tap:doctor2"].map(trial);
-        let report = |is_in_first_user_namespace| Report {
-            trials: trials.iter().map(|one| trial(&one.what)).collect(),
-            is_in_first_user_namespace,
-        };
         let all = |found: &[Finding], verdict| found.iter().all(|one| one.verdict == verdict);
-        assert!(all(&findings(&report(false), true, false), Verdict::Limited));
-        assert!(all(&findings(&report(true), true, true), Verdict::Good), "root");
-        assert!(all(&findings(&report(false), true, true), Verdict::Good), "setcap");
-        assert!(
-            all(&findings(&report(false), false, false), Verdict::Good),
-            "in a container's namespace"
-        );
+        assert!(all(&findings(&trials, false, false), Verdict::Limited));
+        assert!(all(&findings(&trials, true, true), Verdict::Good), "root");
+        assert!(all(&findings(&trials, false, true), Verdict::Good), "setcap");
+        assert!(all(&findings(&trials, true, false), Verdict::Good), "root of a container");
     }
 }

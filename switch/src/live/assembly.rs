@@ -231,7 +231,7 @@ fn await_carriers(cores: &mut [Core]) {
         // Every port is called each time: the call makes it check its carrier.
         let waiting = cores
             .iter_mut()
-            .filter_map(|core| core.ports_mut().wait_for_carrier(Time::ZERO).then_some(()));
+            .filter_map(|core| core.ports_mut().is_waiting_for_carrier(Time::ZERO).then_some(()));
         if waiting.count() == 0 {
             return;
         }

@@ -204,18 +204,13 @@ impl Arbitration {
                 "there is no role {role}: send an arbitration update with it first"
             )));
         }
-        let of_role = of_role(role);
-        let without = || match highest {
-            Some(highest) => without_primary(highest, role),
-            None => {
-                format!("there is no primary controller{of_role}: send an arbitration update first")
-            }
-        };
         let denied = |text: String| Err(ControlError::PermissionDenied(text));
         match (self.primary(role), election.filter(|election| *election != 0)) {
             (Some(_), Some(election)) if Some(election) == highest => Ok(()),
-            (None, _) => denied(without()),
-            (Some(_), _) => denied(format!("only the primary controller{of_role} may write")),
+            (None, _) => denied(without_primary(highest, role)),
+            (Some(_), _) => {
+                denied(format!("only the primary controller{} may write", of_role(role)))
+            }
         }
     }
 
@@ -240,12 +235,15 @@ impl Arbitration {
     }
 }
 
-/// The reason for a controller of a role whose primary has gone.
-pub fn without_primary(highest: u128, role: &str) -> String {
-    let of_role = of_role(role);
-    format!(
-        "no controller{of_role} is primary: the highest election id so far is {highest}, and a controller with at least that id becomes primary"
-    )
+/// Why nobody of a role may write, and what to do, with the highest election id that the role has seen.
+pub fn without_primary(highest: Option<u128>, role: &str) -> String {
+    let none = format!("no controller{} is primary", of_role(role));
+    match highest {
+        Some(highest) => format!(
+            "{none}: the highest election id so far is {highest}, and a controller with at least that id becomes primary"
+        ),
+        None => format!("{none}: send an arbitration update first"),
+    }
 }
 
 #[cfg(test)]

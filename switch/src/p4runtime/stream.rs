@@ -88,11 +88,7 @@ fn arbitration(device_id: u64, notice: Notice) -> p4::StreamMessageResponse {
             status(tonic::Code::AlreadyExists, "another controller is primary".into())
         }
         Standing::BackupWithoutPrimary => {
-            let none = || "no controller is primary".into();
-            status(
-                tonic::Code::NotFound,
-                notice.election.map_or_else(none, |highest| without_primary(highest, &notice.role)),
-            )
+            status(tonic::Code::NotFound, without_primary(notice.election, &notice.role))
         }
     };
     let role = (!notice.role.is_empty())

@@ -387,8 +387,7 @@ fn check_options(spec: &PortSpec, given: &[&str]) -> Result<(), String> {
 
 /// ` (did you mean ...?)` if a valid word begins like this or is close.
 fn hint(word: &str, known: &[&str]) -> String {
-    let begun = known.iter().copied().find(|name| word.len() >= 2 && name.starts_with(word));
-    let near = begun.or_else(|| suggest(word, known.iter().copied()));
+    let near = suggest(word, known.iter().copied());
     near.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 

@@ -31,6 +31,13 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// A field of /proc/self/status that is a mask, such as `CapEff:` and `SigIgn:`: proc_pid_status(5).
+pub(crate) fn status_mask(field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    u64::from_str_radix(value.trim(), 16).ok()
+}
+
 /// The value of a socket option that contains no references.
 ///
 /// # Safety

@@ -2,9 +2,7 @@
 
 use wireyard_pipeline::entries::ApplyError;
 use wireyard_pipeline::generation::PrepareError;
-use wireyard_pipeline::jit::CompileError;
 use wireyard_pipeline::packet::MemoryError;
-use wireyard_pipeline::state::LoadError;
 
 use crate::config::GeneratorError;
 use crate::config::qos::{PartError, Report};
@@ -44,20 +42,15 @@ pub enum BuildError {
         /// The largest parts.
         largest: String,
     },
-    /// An invalid table.
+    /// An invalid table, or the compiled engine was requested, and does not support this program or machine.
     #[error(transparent)]
-    Load(LoadError),
+    Prepare(#[from] PrepareError),
     /// An entry that its table refuses.
     #[error(transparent)]
     Entries(#[from] ApplyError),
     /// An invalid multicast group or mirror session.
     #[error(transparent)]
     Replication(#[from] ReplicationError),
-    /// The compiled engine was requested, and does not support this program or machine.
-    #[error(
-        "the compiled engine does not run this program here: {0}; --engine auto takes the interpreter"
-    )]
-    NotCompiled(CompileError),
     /// The queues of the configuration contradict each other: the whole report.
     #[error("the queues of this configuration:\n{}", .0.refusal())]
     Queues(Box<Report>),
@@ -76,13 +69,4 @@ pub enum BuildError {
     /// The embedded header libraries.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-}
-
-impl From<PrepareError> for BuildError {
-    fn from(error: PrepareError) -> BuildError {
-        match error {
-            PrepareError::State(error) => BuildError::Load(error),
-            PrepareError::Engine(error) => BuildError::NotCompiled(error),
-        }
-    }
 }

@@ -14,7 +14,7 @@ use crate::diag::codes;
 use crate::exec::PacketPath;
 use crate::ids::*;
 use crate::ir::{CPU_PORT, ExprKind, FieldLayout, SourceSpan, StdField};
-use crate::syntax::p4;
+use crate::syntax::{self, p4};
 
 /// The meaning of a path.
 pub(crate) enum Target {
@@ -335,7 +335,7 @@ impl Cx<'_> {
                 _ => "`default:` stands beside `cases:`, for all other values",
             });
         } else if first.value == "any" && rest.is_empty() && self.env.place == Where::Data {
-            note.help("`_` matches any value, and so does a key that is left out; an exact key needs a value");
+            note.help(syntax::ANY_VALUE);
         } else if let Some(help) = library.or(p4) {
             note.help(help);
         } else if is_meta {

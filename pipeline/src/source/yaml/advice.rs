@@ -10,6 +10,7 @@ use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::ids::FileId;
 use crate::ir::SourceSpan;
 use crate::source::node::{Key, Node, NodeKind, Scalar};
+use crate::syntax;
 
 /// Length of the part of a line that is examined to guess its intent: a file may be one line of a MiB.
 const LOOK_BYTES_MAX: usize = 1000;
@@ -337,9 +338,7 @@ fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     }
     if is_lone_star(place) {
         let message = "YAML reads `*` as an alias, whose name is missing";
-        diagnostics.error(codes::NEEDS_QUOTES, place.here(), message).help(
-            "`_` matches any value, and so does a key that is left out; an exact key needs a value",
-        );
+        diagnostics.error(codes::NEEDS_QUOTES, place.here(), message).help(syntax::ANY_VALUE);
         return;
     }
     let message = match place.found() {

@@ -96,6 +96,7 @@ fn what_cannot_be_is_refused() {
         ("a.p4 b.p4", "not a.p4 and b.p4"),
         ("--no-p4 -- --unknown", "--unknown"),
         ("-i 1@veth0 --no-p4 --pcap nodir", "--pcap nodir: there is no such folder"),
+        ("-i 1@veth0 --pcap=nodir a.p4", "--pcap nodir: there is no such folder"),
         ("-i 1@veth0 --pcap nodir a.p4", "--pcap nodir: there is no such folder"),
         ("--no-p4 --use-files 8", "replay"),
         ("--no-p4 -- --egress-spec-init-to-drop", "egress_spec"),

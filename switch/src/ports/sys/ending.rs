@@ -28,7 +28,7 @@ pub fn catch(signals: &[libc::c_int], stop: &Arc<AtomicBool>) -> io::Result<()> 
         let handle = move || {
             let now_ms = began.elapsed().as_millis() as u64;
             let before_ms = first_ms.fetch_min(now_ms, Ordering::Relaxed);
-            if u128::from(now_ms.saturating_sub(before_ms)) >= AGAIN_AFTER.as_millis() {
+            if is_again(before_ms, now_ms) {
                 low_level::exit(AT_ONCE_STATUS);
             }
             stop.store(true, Ordering::Relaxed);
@@ -37,6 +37,16 @@ pub fn catch(signals: &[libc::c_int], stop: &Arc<AtomicBool>) -> io::Result<()> 
         unsafe { low_level::register(*signal, handle) }?;
     }
     Ok(())
+}
+
+/// Whether a signal says that the end, which one at `before_ms` asked for, is not waited for.
+fn is_again(before_ms: u64, now_ms: u64) -> bool {
+    u128::from(now_ms.saturating_sub(before_ms)) >= AGAIN_AFTER.as_millis()
+}
+
+/// Whether this process was started with a signal ignored, as by nohup(1).
+pub fn is_ignored(signal: libc::c_int) -> bool {
+    super::status_mask("SigIgn:").is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }
 
 #[cfg(test)]
@@ -54,5 +64,11 @@ mod tests {
         low_level::raise(SIGUSR2).unwrap();
         low_level::raise(SIGUSR2).unwrap();
         assert!(stop.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_signal_half_a_second_later_does_not_wait() {
+        assert!(!is_again(NEVER, 10_000), "the first one");
+        assert!(!is_again(10_000, 10_499) && is_again(10_000, 10_500));
     }
 }

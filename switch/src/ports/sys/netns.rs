@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
@@ -68,8 +68,12 @@ pub fn leave_for_private_network() -> io::Result<()> {
 pub fn is_in_first_user_namespace() -> bool {
     // include/linux/proc_ns.h: PROC_USER_INIT_INO
     const FIRST: &str = "user:[4026531837]";
-    let name = std::fs::read_link("/proc/self/ns/user");
-    name.map_or(true, |name| name == Path::new(FIRST))
+    user_namespace().is_none_or(|name| name == Path::new(FIRST))
+}
+
+/// The kernel's name of the user namespace of this process: namespaces(7). `None` where /proc does not tell.
+pub fn user_namespace() -> Option<PathBuf> {
+    std::fs::read_link("/proc/self/ns/user").ok()
 }
 
 /// Prevents new interfaces of this network namespace from sending IPv6 on their own. False if that failed.
