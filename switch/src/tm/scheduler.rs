@@ -8,7 +8,8 @@
 //! the length is known: a queue may send while its deficit is positive and is charged the frame's bytes on the wire.
 //! The quantum is `weight` bytes, which gives the finest possible shares; the rounds in which no queue could send are
 //! skipped with one division. Bytes per weight of any two backlogged queues differ by at most one frame of the lighter,
-//! at every instant.
+//! at every instant, where none has a guaranteed rate. One that has gets the larger of that rate and its share: what it sends
+//! beyond the rate costs it nothing of the guarantee, and what it is guaranteed beyond its share is no debt.
 
 use wireyard_tables::time::{Deadline, Time};
 
@@ -76,6 +77,8 @@ pub(crate) struct Scheduler {
     port_max: Option<Shaper>,
     has_min: u8,
     has_max: u8,
+    /// The queue chosen last was below its guaranteed rate.
+    by_guarantee: bool,
 }
 
 fn mask_of(shapers: &[Option<Shaper>; CLASSES]) -> u8 {
@@ -118,6 +121,7 @@ impl Scheduler {
             min,
             max,
             port_max: port_max.map(shaper),
+            by_guarantee: false,
         }
     }
 
@@ -169,11 +173,15 @@ impl Scheduler {
     /// Chooses from a mask that is not empty.
     #[inline]
     fn choose(&mut self, now: Time, ready: u8) -> u8 {
-        let guaranteed = if ready & self.has_min == 0 { 0 } else { self.guaranteed(now, ready) };
-        for group in [guaranteed, ready & self.strict] {
-            if group != 0 {
-                return highest(group);
+        if self.has_min != 0 {
+            let guaranteed = self.guaranteed(now, ready);
+            self.by_guarantee = guaranteed != 0;
+            if self.by_guarantee {
+                return highest(guaranteed);
             }
+        }
+        if ready & self.strict != 0 {
+            return highest(ready & self.strict);
         }
         if ready & (ready - 1) == 0 {
             // The only queue is the next in turn after some number of rounds, which need not be counted.
@@ -229,17 +237,21 @@ impl Scheduler {
         *deficit = (*deficit).min(0);
     }
 
-    /// Charges a frame of `wire_bytes` that started at `start`; `emptied` if its queue is now empty.
+    /// Charges a frame of the queue chosen last, of `wire_bytes`, that started at `start`; `emptied` if its queue is now empty.
     #[inline]
     pub(crate) fn sent(&mut self, queue: u8, start: Time, wire_bytes: u64, emptied: bool) {
         let q = usize::from(queue) % CLASSES;
         let bit = 1u8 << q;
-        if (self.has_min | self.has_max) & bit != 0 || self.port_max.is_some() {
-            let shapers = [&mut self.min[q], &mut self.max[q], &mut self.port_max];
+        if self.is_metered(queue) {
+            let min = self.min[q].as_mut().filter(|_| self.by_guarantee);
+            let shapers = [min, self.max[q].as_mut(), self.port_max.as_mut()];
             shapers.into_iter().flatten().for_each(|shaper| shaper.charge(start, wire_bytes));
         }
         if self.strict & bit == 0 {
-            self.deficit[q] -= i64::try_from(wire_bytes).unwrap_or(i64::MAX);
+            let bytes = i64::try_from(wire_bytes).unwrap_or(i64::MAX);
+            // Below zero only by guarantee: that is no debt of more than this frame.
+            let most_debt = self.deficit[q].min(-bytes);
+            self.deficit[q] = (self.deficit[q] - bytes).max(most_debt);
             if emptied {
                 self.emptied(queue);
             }

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use wireyard_tables::time::Span;
 
 use super::*;
 
@@ -66,6 +67,50 @@ fn a_guaranteed_rate_beats_strict_until_it_is_used() {
     scheduler.sent(0, Time::ZERO, 125, false);
     assert_eq!(serve(&mut scheduler, 0b1000_0001), 7);
     assert_eq!(scheduler.pick(Time::from_ns(1_000), 0b1000_0001), Pick::Queue(0, Time::ZERO));
+}
+
+/// Frames of each queue in the next 1000 of a link of 20 Mbit/s, all of 1000 B, with these queues backlogged.
+fn shares(scheduler: &mut Scheduler, now: &mut Time, eligible: u8) -> [u32; CLASSES] {
+    let mut sent = [0; CLASSES];
+    for _ in 0..1000 {
+        let Pick::Queue(queue, _) = scheduler.pick(*now, eligible) else { panic!("one may send") };
+        scheduler.sent(queue, *now, 1000, false);
+        sent[usize::from(queue)] += 1;
+        *now += Span::from_us(400);
+    }
+    sent
+}
+
+/// The first of eight equal queues has 8 Mbit/s.
+fn guaranteed() -> [ServiceConfig; CLASSES] {
+    let mut queues = dwrr(&[1000; 8]);
+    queues[0].min =
+        Some(ShaperConfig { rate: BitsPerSec::new(8_000_000).unwrap(), burst_bytes: 2000 });
+    queues
+}
+
+/// A queue that had the link alone keeps its guarantee, beside strict and beside many others.
+#[test]
+fn what_is_sent_beyond_a_guaranteed_rate_costs_nothing_of_it() {
+    let mut queues = guaranteed();
+    queues[7].service = Service::Strict;
+    let (mut scheduler, mut now) = (Scheduler::new(queues, None), Time::ZERO);
+    assert_eq!(shares(&mut scheduler, &mut now, 0b1)[0], 1000);
+    let sent = shares(&mut scheduler, &mut now, 0b1000_0001);
+    assert!(sent[0].abs_diff(400) <= 4, "{sent:?}");
+    assert_eq!(shares(&mut scheduler, &mut now, 0b1)[0], 1000);
+    let sent = shares(&mut scheduler, &mut now, 0b1111);
+    assert!(sent[0].abs_diff(400) <= 4 && sent[1].abs_diff(200) <= 4, "{sent:?}");
+}
+
+/// A queue gets the larger of its guaranteed rate and its share, whatever it had before.
+#[test]
+fn what_is_guaranteed_beyond_a_share_is_no_debt() {
+    let (mut scheduler, mut now) = (Scheduler::new(guaranteed(), None), Time::ZERO);
+    let sent = shares(&mut scheduler, &mut now, 0b1111);
+    assert!(sent[0].abs_diff(400) <= 4, "{sent:?}");
+    let sent = shares(&mut scheduler, &mut now, 0b11);
+    assert!(sent[0].abs_diff(500) <= 4, "{sent:?}");
 }
 
 #[test]
