@@ -15,6 +15,37 @@ const CLONES: &str = "egress: [ clone(5) ]\n";
 /// Members of a group that all go round again.
 const ROUNDS: &str = "egress: [ recirculate() ]\n";
 
+/// A copy that goes round again is no copy in its next pass (PSA, `egress_rid`).
+#[test]
+fn the_number_of_a_copy_ends_with_the_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "\
+pipeline: example
+include: [ethernet]
+parser: { start: { extract: ethernet, next: accept } }
+ingress:
+  - if: std.packet_path == path.recirculate
+    then: [ std.egress_port = 3 ]
+    else: [ std.multicast_group = 1 ]
+egress:
+  - \"ethernet.src = bit<48>(std.instance)\"
+  - if: std.packet_path == path.multicast
+    then: [ recirculate() ]
+";
+    let script = "\
+program program.yaml
+mc_mgrp_create 1
+mc_node_create 5 2
+mc_node_associate 1 0
+packet 1 020000000002 020000000001 88b5 00
+expect 3 020000000002 000000000000 88b5 00 $
+";
+    fs::write(folder.path().join("program.yaml"), program).unwrap();
+    let path = folder.path().join("again.stf");
+    fs::write(&path, script).unwrap();
+    run(&["test", path.to_str().unwrap()]).expect(0, &[]);
+}
+
 /// A folder with a program that sends to port 2, or to a group of four of its copies.
 fn write_program(folder: &Path, egress: &str) {
     let to = if egress == CLONES { "std.egress_port = 2" } else { "std.multicast_group = 1" };

@@ -285,6 +285,7 @@ impl Core {
         }
         packet.path = path as u8;
         packet.egress_port = NO_PORT;
+        packet.instance = 0;
         packet.flags = 0;
         packet.priority_group &= !TRIMMED;
         self.ingress.again.push_back(packet);
