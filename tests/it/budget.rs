@@ -53,6 +53,29 @@ fn ingress(before: &str, statements: &str) -> String {
     )
 }
 
+/// Locals of eight blocks in each other, all alive through thousands of statements.
+fn nested_lets() -> String {
+    const LOCALS: usize = 2000;
+    let indent = |depth: usize| "   ".repeat(depth) + " ";
+    let mut text = String::new();
+    for depth in 0..8 {
+        let blanks = indent(depth);
+        text += &many(LOCALS, |n| format!("{blanks}- let x{depth}_{n} = h.a\n"));
+        if depth < 7 {
+            text += &format!("{blanks}- if: h.a != {depth}\n{blanks}  then:\n");
+        }
+    }
+    let blanks = indent(7);
+    text += &many(9000, |_| format!("{blanks}- h.b = h.a\n"));
+    for depth in 0..8 {
+        for first in (0..LOCALS).step_by(40) {
+            let all: Vec<_> = (first..first + 40).map(|n| format!("x{depth}_{n}")).collect();
+            text += &format!("{blanks}- h.b = {}\n", all.join(" ^ "));
+        }
+    }
+    text
+}
+
 /// Programs by name.
 fn programs() -> Vec<(&'static str, String)> {
     let list = |key: &str, item: &str| {
@@ -99,6 +122,7 @@ fn programs() -> Vec<(&'static str, String)> {
         ("ifs", ingress("metadata: { x: 32 }\n", &fill(|_| "  - { if: meta.x == 1, then: [ meta.x = 2 ], else: [ h.a = 3 ] }\n".into()))),
         ("machine_code", ingress("metadata: { x: 32 }\n", &(0..5000).map(|n| format!("  - {{ if: meta.x == {n}, then: [ meta.x = {} ], else: [ h.a = 3 ] }}\n", n * 7)).collect::<String>())),
         ("lets", ingress("", &fill(|n| format!("  - let v{n} = h.a + {n}\n")))),
+        ("nested_lets", ingress("", &nested_lets())),
         ("counters", with(&format!("counters:\n{}", fill(|n| format!("  r{n}: 1\n"))))),
         ("counters_of_all_memory", with(&format!("counters:\n{}", (0..200).map(|n| format!("  r{n}: 16777216\n")).collect::<String>()))),
         ("registers_of_all_memory", with(&format!("registers:\n{}", (0..200).map(|n| format!("  r{n}: {{ struct: {{ a: 64, b: 64, c: 64, d: 64 }}, size: 16777216 }}\n")).collect::<String>()))),

@@ -4,10 +4,10 @@
 //! An assignment stays if its value may end the pass (an array index, a lookahead), because that is an
 //! effect. Operations that do more than assign stay.
 
-use super::liveness::{Reads, locals_after};
+use super::liveness::{Reads, that_matter};
 use crate::ids::*;
 use crate::ir::eval::may_end;
-use crate::ir::{Body, LValue, Op, ParserOp, Program};
+use crate::ir::{Body, LValue, ParserOp, Program};
 
 /// Runs until nothing more is found: a removed assignment may have been the last reader of another.
 pub(super) fn run(program: &mut Program) -> bool {
@@ -36,20 +36,12 @@ fn once(program: &mut Program) -> bool {
 }
 
 fn sweep(program: &Program, reads: &Reads, body: &mut Body) -> bool {
-    let live = locals_after(program, body);
+    let matter = that_matter(program, reads, body);
     let mut changed = false;
-    for (block, live) in body.blocks.iter_mut().zip(&live) {
-        let mut live = live.iter();
+    for (block, matter) in body.blocks.iter_mut().zip(&matter) {
         let before = block.ops.len();
-        block.ops.retain(|op| {
-            let Some(live) = live.next() else { return true };
-            let Op::Set(to, value) = &op.op else { return true };
-            let read = match to {
-                LValue::Local(local) => live.contains(local),
-                other => is_read(reads, other),
-            };
-            read || may_end(&program.exprs, *value)
-        });
+        let mut matter = matter.iter();
+        block.ops.retain(|_| matter.next().is_none_or(|matters| *matters));
         changed |= block.ops.len() != before;
     }
     changed
@@ -63,23 +55,11 @@ fn sweep_parser(program: &mut Program, reads: &Reads) -> bool {
         let before = state.ops.len();
         state.ops.retain(|op| match op {
             ParserOp::Set(LValue::Local(_), _) => true,
-            ParserOp::Set(to, value) => is_read(reads, to) || may_end(&program.exprs, *value),
+            ParserOp::Set(to, value) => reads.place(to) || may_end(&program.exprs, *value),
             _ => true,
         });
         changed |= state.ops.len() != before;
     }
     program.parser.states = states;
     changed
-}
-
-/// Whether the value of a place that is not a local can matter.
-fn is_read(reads: &Reads, to: &LValue) -> bool {
-    match to {
-        LValue::Meta(meta) => reads.metadata.get(meta.index()).copied().unwrap_or(true),
-        LValue::Field(instance, field) | LValue::FieldSlice { instance, field, .. } => {
-            reads.field(*instance, *field)
-        }
-        // An index out of range ends the pass.
-        LValue::Element { .. } | LValue::Std(_) | LValue::Local(_) => true,
-    }
 }

@@ -1,13 +1,14 @@
-//! What a program reads: metadata and fields anywhere, locals after each operation.
+//! What a program reads: metadata and fields anywhere, locals by one pass backwards; and so which assignments matter.
 //!
 //! Metadata and fields are analysed for the whole program, without an order: a read by any expression counts, wherever
 //! it is. Locals belong to one body, which is a graph without cycles, so that one backward pass finds exactly which are
 //! read later.
 
 use crate::ids::*;
-use crate::ir::eval::operands;
+use crate::ir::eval::{may_end, operands};
 use crate::ir::verify::{op_exprs, op_target};
 use crate::ir::*;
+use fixedbitset::FixedBitSet;
 use petgraph::algo::toposort;
 use std::collections::BTreeSet;
 
@@ -47,6 +48,18 @@ impl Reads {
     pub fn field(&self, instance: InstanceId, field: FieldId) -> bool {
         let bit = 1u64.checked_shl(instance.0).unwrap_or(u64::MAX);
         self.whole & bit != 0 || self.fields.contains(&(instance, field))
+    }
+
+    /// Whether the value of a place that is not a local can matter.
+    pub fn place(&self, to: &LValue) -> bool {
+        match to {
+            LValue::Meta(meta) => self.metadata.get(meta.index()).copied().unwrap_or(true),
+            LValue::Field(instance, field) | LValue::FieldSlice { instance, field, .. } => {
+                self.field(*instance, *field)
+            }
+            // An index out of range ends the pass.
+            LValue::Element { .. } | LValue::Std(_) | LValue::Local(_) => true,
+        }
     }
 
     fn note(&mut self, program: &Program, kind: &ExprKind) {
@@ -179,57 +192,67 @@ fn whole(program: &Program) -> u64 {
     whole
 }
 
-/// The locals that an expression reads.
-fn locals_of(program: &Program, id: ExprId, into: &mut BTreeSet<LocalId>) {
+/// Adds the locals that an expression reads.
+fn locals_of(program: &Program, id: ExprId, live: &mut FixedBitSet) {
     let kind = &program.exprs[id].kind;
     if let ExprKind::Local(local) = kind {
-        into.insert(*local);
+        live.insert(local.index());
     }
     for operand in operands(kind) {
-        locals_of(program, operand, into);
+        locals_of(program, operand, live);
     }
 }
 
-/// For each block, the locals that are read after each of its operations before they are set again.
-pub fn locals_after(program: &Program, body: &Body) -> IdVec<BlockId, Vec<BTreeSet<LocalId>>> {
-    let mut after: IdVec<BlockId, Vec<BTreeSet<LocalId>>> =
-        body.blocks.iter().map(|block| vec![BTreeSet::new(); block.ops.len()]).collect();
-    let mut entry: IdVec<BlockId, BTreeSet<LocalId>> =
-        body.blocks.iter().map(|_| BTreeSet::new()).collect();
+/// For each block, which of its operations matter. An assignment does not if nothing reads its value later, or only
+/// assignments that do not matter, and computing it cannot end the pass.
+pub fn that_matter(program: &Program, reads: &Reads, body: &Body) -> IdVec<BlockId, Vec<bool>> {
+    let mut matter: IdVec<BlockId, Vec<bool>> =
+        body.blocks.iter().map(|block| vec![true; block.ops.len()]).collect();
+    let mut entry: IdVec<BlockId, FixedBitSet> =
+        body.blocks.iter().map(|_| FixedBitSet::new()).collect();
     let order = toposort(&body.graph(), None).unwrap_or_default();
     for node in order.into_iter().rev() {
         let id = BlockId(node.index() as u32);
         let block = &body.blocks[id];
-        let mut live = BTreeSet::new();
+        // The locals that are read later before they are set again.
+        let mut live = FixedBitSet::with_capacity(body.locals.len());
         for next in block.term.successors() {
-            live.extend(entry[next].iter().copied());
+            live.union_with(&entry[next]);
         }
         if let Some(value) = term_expr(&block.term) {
             locals_of(program, value, &mut live);
         }
         for (n, op) in block.ops.iter().enumerate().rev() {
-            after[id][n] = live.clone();
-            step_back(program, &op.op, &mut live);
+            let is_read = match &op.op {
+                Op::Set(LValue::Local(local), value) => {
+                    live.contains(local.index()) || may_end(&program.exprs, *value)
+                }
+                Op::Set(to, value) => reads.place(to) || may_end(&program.exprs, *value),
+                _ => true,
+            };
+            matter[id][n] = is_read;
+            if is_read {
+                step_back(program, &op.op, &mut live);
+            }
         }
         entry[id] = live;
     }
-    after
+    matter
 }
 
 /// From the live locals after an operation to those before it.
-fn step_back(program: &Program, op: &Op, live: &mut BTreeSet<LocalId>) {
-    let cell = |first: &LocalId, n: usize| LocalId(first.0 + n as u32);
+fn step_back(program: &Program, op: &Op, live: &mut FixedBitSet) {
+    let cell = |first: &LocalId, n: usize| first.index() + n;
     if let Some(LValue::Local(local)) = op_target(op) {
-        live.remove(local);
+        live.remove(local.index());
     }
     match op {
         Op::RegisterLoad { register, first, .. } => {
-            for n in 0..program.registers[*register].cells.len() {
-                live.remove(&cell(first, n));
-            }
+            let cells = program.registers[*register].cells.len();
+            (0..cells).for_each(|n| live.remove(cell(first, n)));
         }
         Op::RegisterStore { first, cells, .. } => {
-            live.extend(cells.iter().map(|n| cell(first, *n as usize)));
+            cells.iter().for_each(|n| live.insert(cell(first, *n as usize)));
         }
         _ => {}
     }
