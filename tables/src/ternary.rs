@@ -15,7 +15,7 @@
 //!
 //! Costs: a lookup is one masked hash per visited tuple, so each mask that cannot be merged adds one; entries that
 //! differ only in how their ranges overlap in two fields at once can still share a place, which is searched by
-//! priority.
+//! priority. An insertion examines [`EXAMINED_MAX`] tuples, so that its cost does not grow with the masks that there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ use crate::shape::{TableShape, bound_words, bounds};
 
 /// Entries in one place before a new tuple is worth it.
 const CHAIN_LIMIT: usize = 8;
+/// Tuples that an entry may join by sharing a part of its mask: the first by priority. Behind them it joins that of its own mask.
+const EXAMINED_MAX: usize = 512;
 /// Bits of a mask that separate enough entries.
 const ENOUGH_BITS: u32 = 24;
 /// Most filings of an entry.
@@ -43,6 +45,9 @@ pub(crate) struct Ternary {
     /// Where the bounds of each range field start in a row.
     ranges: Vec<(usize, BitRange)>,
     tuples: Vec<Tuple>,
+    /// Tuples without entries.
+    unused: Vec<u32>,
+    /// Tuples with entries.
     by_mask: BTreeMap<Box<[u64]>, u32>,
     /// Tuples in use, by falling highest priority.
     order: Vec<u32>,
@@ -63,6 +68,7 @@ pub(crate) struct Ternary {
 #[derive(Clone, Debug)]
 struct Tuple {
     mask: Box<[u64]>,
+    /// 0 without entries.
     top_priority: u32,
     /// How many filings have each priority.
     priorities: BTreeMap<u32, u32>,
@@ -157,6 +163,7 @@ impl Ternary {
             scan: Scan::new(words, &ranges),
             ranges,
             tuples: Vec::new(),
+            unused: Vec::new(),
             by_mask: BTreeMap::new(),
             order: Vec::new(),
             filings: Vec::new(),
@@ -330,7 +337,7 @@ impl Ternary {
     fn tuple_for(&self, value: &[u64], mask: &[u64]) -> (Result<u32, Vec<u64>>, bool) {
         let bits = |mask: &[u64]| mask.iter().map(|w| w.count_ones()).sum::<u32>();
         let mut best: Option<(u32, u32)> = None;
-        for &index in &self.order {
+        for &index in self.order.iter().take(EXAMINED_MAX) {
             let tuple = &self.tuples[index as usize];
             let part = tuple.mask.iter().zip(mask).all(|(t, m)| t & !m == 0);
             if part
@@ -350,7 +357,9 @@ impl Ternary {
             }
         }
         match self.by_mask.get(mask) {
-            Some(&index) => (Ok(index), false),
+            Some(&index) => {
+                (Ok(index), self.chain_len(&self.tuples[index as usize], value) < CHAIN_LIMIT)
+            }
             None => (Err(mask.to_vec()), true),
         }
     }
@@ -391,16 +400,18 @@ impl Ternary {
             priorities: BTreeMap::new(),
             places: Places::new(),
         };
-        let unused = self.tuples.iter().position(|tuple| tuple.priorities.is_empty());
-        let index = unused.unwrap_or(self.tuples.len());
-        if unused.is_some() {
-            self.tuples[index] = tuple;
-        } else {
-            self.tuples.push(tuple);
-        }
-        self.by_mask.insert(mask.into(), index as u32);
-        self.order.push(index as u32);
-        index as u32
+        let index = match self.unused.pop() {
+            Some(unused) => {
+                self.tuples[unused as usize] = tuple;
+                unused
+            }
+            None => {
+                self.tuples.push(tuple);
+                self.tuples.len() as u32 - 1
+            }
+        };
+        self.by_mask.insert(mask.into(), index);
+        index
     }
 
     /// `words` are the sequence number, the tuple and the hash.
@@ -467,21 +478,32 @@ impl Ternary {
         *word = *word & !0xffff_ffff | u64::from(next);
     }
 
-    /// Moves a tuple to its place by highest priority, or out if it is empty.
+    /// Moves a tuple to its place by highest priority, or in or out with its first and last entry.
     fn reorder(&mut self, tuple: u32) {
-        let top = self.tuples[tuple as usize].priorities.last_key_value().map(|(p, _)| *p);
-        if top == Some(self.tuples[tuple as usize].top_priority) {
+        let top = self.tuples[tuple as usize].priorities.last_key_value().map_or(0, |(p, _)| *p);
+        let old = self.tuples[tuple as usize].top_priority;
+        if top == old {
             return;
         }
-        self.tuples[tuple as usize].top_priority = top.unwrap_or(0);
-        self.order.retain(|&other| other != tuple);
-        if let Some(top) = top {
-            let tuples = &self.tuples;
-            let at = self.order.partition_point(|&t| tuples[t as usize].top_priority >= top);
+        if old != 0 {
+            let from = self.behind(|priority| priority > old);
+            if let Some(at) = self.order[from..].iter().position(|&other| other == tuple) {
+                self.order.remove(from + at);
+            }
+        }
+        self.tuples[tuple as usize].top_priority = top;
+        if top != 0 {
+            let at = self.behind(|priority| priority >= top);
             self.order.insert(at, tuple);
         } else {
             self.by_mask.remove(&self.tuples[tuple as usize].mask);
+            self.unused.push(tuple);
         }
+    }
+
+    /// The place in the order behind the tuples of these priorities.
+    fn behind(&self, is_before: impl Fn(u32) -> bool) -> usize {
+        self.order.partition_point(|&tuple| is_before(self.tuples[tuple as usize].top_priority))
     }
 }
 
@@ -508,60 +530,4 @@ fn cut(lo: u128, hi: u128, bits: u32, parts: usize) -> Vec<(u128, u128)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_covered_by_few_prefixes() {
-        for (lo, hi) in [(0, 255), (0, 0), (1, 255), (7, 8), (16, 31), (100, 200), (1, 254)] {
-            for parts in [1, 2, 5, 14] {
-                let pieces = cut(lo, hi, 8, parts);
-                assert!(pieces.len() <= parts);
-                let covers = |key| pieces.iter().filter(|(v, m)| key & m == *v).count();
-                for key in 0..=255u128 {
-                    assert!(covers(key) <= 1);
-                    assert!(covers(key) == 1 || !(lo..=hi).contains(&key), "{lo}..{hi} {key}");
-                }
-                let covered = (0..=255).filter(|&key| covers(key) == 1).count() as u128;
-                assert!(parts < 2 || covered <= 2 * (hi - lo + 1), "{lo}..{hi}: {covered}");
-                assert!(
-                    parts < 14 || covered == hi - lo + 1,
-                    "14 prefixes make any range of 8 bits"
-                );
-            }
-        }
-        assert_eq!(cut(0, u128::MAX, 128, 9), [(0, 0)]);
-        assert_eq!(cut(1 << 127, u128::MAX, 128, 9), [(1 << 127, 1 << 127)]);
-    }
-
-    /// Overlapping ranges with one key below most of them: no place may have a large part of them.
-    #[test]
-    fn overlapping_ranges_do_not_crowd_a_place() {
-        use crate::entry::{TableId, TableSpec};
-        use crate::key::{FieldSpec, Match, MatchKind};
-        let fields = vec![FieldSpec { name: "port".into(), bits: 16, kind: MatchKind::Range }];
-        let spec = TableSpec::new("t", fields, 10_000);
-        let shape = Arc::new(TableShape::new(&spec, TableId(0), 5).unwrap());
-        let mut engine = Ternary::new(shape.clone());
-        for i in 0..4000u32 {
-            let lo = u128::from(i.wrapping_mul(2_654_435_761) >> 18);
-            let range = Match::Range { lo, hi: 40_000 + lo };
-            let row = shape.row(&[range], i + 1).unwrap();
-            engine.insert(&row, i, u64::from(i), &[0]);
-        }
-        let steps = |key: u64| {
-            let in_tuple = |&tuple: &u32| {
-                let tuple = &engine.tuples[tuple as usize];
-                let first = tuple.places.first(engine.hash(&[key], &tuple.mask));
-                let next = |number: u32| (number != 0).then_some(number);
-                std::iter::successors(next(first), |&n| next(engine.filing(n - 1)[0] as u32))
-                    .position(|n| engine.verify(engine.filing(n - 1), &[key]))
-                    .unwrap_or(0)
-            };
-            engine.order.iter().map(in_tuple).sum::<usize>()
-        };
-        let most = (0..65_536).step_by(37).map(steps).max().unwrap();
-        assert!(most < 60, "{most} entries examined in vain");
-        assert!(engine.order.len() < 40, "{} tuples", engine.order.len());
-    }
-}
+mod tests;
