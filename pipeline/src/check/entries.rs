@@ -171,6 +171,17 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// The number of an object, of at most `most`. 0 names none of them: what it means instead is the second word.
+    fn id(&mut self, number: &Sp<u64>, most: u64, (what, zero): (&str, &str)) -> Option<u32> {
+        if number.value == 0 {
+            let text = format!("{what} 0 means \"{zero}\"");
+            let error = self.cx.report.error(codes::BAD_INDEX, number.span, text);
+            error.help(format!("use 1 to {most}"));
+            return None;
+        }
+        self.number(number, most)
+    }
+
     fn fits(&mut self, found: usize, room: usize, name: &Name, what: &str) {
         if found > room {
             let text = format!("{found} {what} do not fit: there is room for {room}");

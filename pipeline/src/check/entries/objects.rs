@@ -105,12 +105,8 @@ impl Resolver<'_> {
     pub(super) fn groups(&mut self, file: &EntriesFile) {
         let mut seen = BTreeSet::new();
         for (number, decl) in &file.multicast_groups {
-            let Some(id) = self.number(number, u16::MAX.into()) else { continue };
-            if id == 0 {
-                let text = "multicast group 0 means \"no group\"";
-                self.cx.report.error(codes::BAD_INDEX, number.span, text).help("use 1 to 65535");
-                continue;
-            }
+            let name = ("multicast group", "no group");
+            let Some(id) = self.id(number, u16::MAX.into(), name) else { continue };
             if !seen.insert(id) {
                 self.twice(number, "group");
                 continue;
@@ -150,12 +146,8 @@ impl Resolver<'_> {
     pub(super) fn sessions(&mut self, file: &EntriesFile) {
         let mut seen = BTreeSet::new();
         for (number, decl) in &file.mirror_sessions {
-            let Some(id) = self.number(number, u16::MAX.into()) else { continue };
-            if id == 0 {
-                let text = "mirror session 0 means \"no session\"";
-                self.cx.report.error(codes::BAD_INDEX, number.span, text).help("use 1 to 65535");
-                continue;
-            }
+            let name = ("mirror session", "no session");
+            let Some(id) = self.id(number, u16::MAX.into(), name) else { continue };
             if !seen.insert(id) {
                 self.twice(number, "session");
                 continue;

@@ -18,7 +18,8 @@ impl Resolver<'_> {
             let most = table.selector.as_ref().map_or(0, |selector| selector.max_members as usize);
             self.fits(members.len(), most, name, "members");
             for (number, call) in members {
-                let Some(number32) = self.number(number, u64::from(u32::MAX)) else { continue };
+                let what = ("member", "all members");
+                let Some(number32) = self.id(number, u32::MAX.into(), what) else { continue };
                 if !self.members.entry(id).or_default().insert(number.value) {
                     self.twice(number, "member");
                     continue;
@@ -34,7 +35,8 @@ impl Resolver<'_> {
             let most = table.selector.as_ref().map_or(0, |selector| selector.max_groups as usize);
             self.fits(groups.len(), most, name, "groups");
             for (number, members) in groups {
-                let Some(number32) = self.number(number, u64::from(u32::MAX)) else { continue };
+                let what = ("group", "all groups");
+                let Some(number32) = self.id(number, u32::MAX.into(), what) else { continue };
                 if !self.groups.entry(id).or_default().insert(number.value) {
                     self.twice(number, "group");
                     continue;
