@@ -116,7 +116,8 @@ pub struct Statistics {
     pub idle_notices: CounterArray,
     /// Idle entries that the device removed, by [`TableId`].
     pub idle_removals: CounterArray,
-    /// Clones above [`crate::exec::CLONES_MAX`] in one pass, at index 0.
+    /// Clones that were not made, at index 0: above [`crate::exec::CLONES_MAX`] in one pass, without memory, or of a packet that
+    /// could not be deparsed.
     pub lost_clones: CounterArray,
 }
 

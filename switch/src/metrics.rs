@@ -215,7 +215,7 @@ const PROGRAM: &[Family<ProgramReport>] = &[
         "Packets with a wrong CRC.",
         Reasons(|p| pairs(&p.crc_errors)),
     ),
-    family("program_lost_clones", "Clones above the limit of a pass.", Counter(|p| p.lost_clones)),
+    family("program_lost_clones", "Clones requested and not made.", Counter(|p| p.lost_clones)),
 ];
 
 const CELL: &[Family<CellReport>] = &[

@@ -133,7 +133,7 @@ impl Pass<'_> {
             if put_in_front(self.memory, (buf, off, self.packet.len), rest).is_none() {
                 result = Err(End::Drop(BuiltinReason::NoMemory.id()));
                 if self.half == Half::Egress {
-                    self.meta.clone_count = 0;
+                    self.lose_clones();
                 }
             }
         }
@@ -144,8 +144,7 @@ impl Pass<'_> {
                 if let Some(original) = meta.original.take() {
                     self.memory.free(original);
                 }
-                self.meta.clone_count = 0;
-                self.tally(|statistics| &statistics.lost_clones, 0);
+                self.lose_clones();
             }
         }
         result

@@ -342,17 +342,18 @@ impl Pass<'_> {
         {
             match self.deparse() {
                 Ok(()) => self.map_class(),
-                Err(End::Drop(cause) | End::Punt(cause)) => {
-                    (verdict, reason) = (Verdict::Drop, cause);
+                Err(end) => {
+                    verdict = Verdict::Drop;
+                    reason = match end {
+                        End::Drop(cause) | End::Punt(cause) => cause,
+                        _ => BuiltinReason::ArrayIndex.id(),
+                    };
+                    // Clones of egress are copies of what the deparser makes.
+                    if self.half == Half::Egress {
+                        self.lose_clones();
+                    }
                 }
-                Err(_) => (verdict, reason) = (Verdict::Drop, BuiltinReason::ArrayIndex.id()),
             }
-        }
-        if self.half == Half::Egress
-            && verdict == Verdict::Drop
-            && reason == BuiltinReason::TooLong.id()
-        {
-            self.meta.clone_count = 0;
         }
         if self.program.carried_in_chunk() > 0
             && self.goes_on()
@@ -404,8 +405,14 @@ impl Pass<'_> {
         self.meta.original_len = self.packet.len;
         self.meta.original_off = self.packet.data_off;
         if self.meta.original.is_none() {
+            self.lose_clones();
+        }
+    }
+
+    /// Makes none of the requested clones, and counts them.
+    pub(super) fn lose_clones(&mut self) {
+        for _ in 0..std::mem::take(&mut self.meta.clone_count) {
             self.tally(|statistics| &statistics.lost_clones, 0);
-            self.meta.clone_count = 0;
         }
     }
 

@@ -162,7 +162,7 @@ fn program(out: &mut String, report: &ProgramReport, entries: &[TableEntries]) {
         reasons(out, what, counts);
     }
     if report.lost_clones > 0 {
-        let _ = writeln!(out, "  clones beyond the limit of a pass: {}", report.lost_clones);
+        let _ = writeln!(out, "  clones that were not made: {}", report.lost_clones);
     }
 }
 

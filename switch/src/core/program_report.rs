@@ -41,7 +41,7 @@ pub struct ProgramReport {
     pub checksum_errors: Vec<(String, u64)>,
     /// Packets whose CRC was wrong, by field.
     pub crc_errors: Vec<(String, u64)>,
-    /// Clones above the limit of one pass.
+    /// Clones that a program requested and that were not made.
     pub lost_clones: u64,
 }
 
