@@ -80,11 +80,11 @@ fn interfaces(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<PortNum
             continue;
         };
         let Some(name) = decoder.word(value) else { continue };
-        let is_odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
         let name = name.value;
-        if name.is_empty() || name.len() > NAME_MAX || name.contains(is_odd) {
-            let message =
-                format!("`{name}` is no name of an interface: use 1 to {NAME_MAX} letters");
+        if !is_name(&name) {
+            let message = format!(
+                "`{name}` is no name of an interface: use 1 to {NAME_MAX} characters without blanks, `/`, `:` and `%`"
+            );
             decoder.diagnostics.error(codes::BAD_NAME, value.span, message);
         } else if let Some((other, _)) = names.iter().find(|(_, taken)| **taken == name) {
             let message = format!("`{name}` is the interface of port {other} already");
@@ -94,4 +94,25 @@ fn interfaces(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<PortNum
         }
     }
     Some(names)
+}
+
+/// Whether the kernel takes this as a name (net/core/dev.c: dev_valid_name) and as no pattern of one (`a%d`).
+fn is_name(name: &str) -> bool {
+    let is_odd = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control();
+    (1..=NAME_MAX).contains(&name.len()) && !name.contains(is_odd) && name != "." && name != ".."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn names_are_those_that_the_kernel_takes() {
+        for name in ["swp1", "a.b", "up-link_1", "é", "123456789012345"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", ".", "..", "a%d", "a/b", "a:b", "a b", "a\tb", "1234567890123456"] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
 }
