@@ -36,7 +36,7 @@ pub use counts::StorageCounts;
 use record::{Record, Staying};
 use settings::{OfPlace, Settings};
 pub use store::make_folder;
-use store::{Store, StoreError};
+use store::{FILE, Store, StoreError};
 
 /// Why a device cannot start with its store.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub enum BeginError {
         "--state {}: it has the state of program {of}, of which {lost} objects do not fit {program}; nothing is changed: \
          give {program} a folder of its own, or remove {} to begin anew",
         .folder.display(),
-        .folder.join(store::FILE).display()
+        .folder.join(FILE).display()
     )]
     OtherProgram {
         /// The folder.
@@ -132,6 +132,7 @@ pub fn begin(
     let counts = Arc::<StorageCounts>::default();
     let (sender, units) = channel();
     let mut begun = Begun::default();
+    let is_empty = store::is_empty(folder);
     let opened = Store::open(folder).and_then(|store| {
         let (begun, first) = restore::restore(&store, control, loaded)?;
         if !first.is_empty() {
@@ -142,6 +143,12 @@ pub fn begin(
     match opened {
         Ok((store, found)) => {
             begun = found;
+            if is_empty {
+                begun.complaints.push(format!(
+                    "--state {place}: {FILE} has no bytes: if it held anything, that is lost, and this is a first start, with \
+                     what the files say; if you have a copy of it, end the switch and put it there"
+                ));
+            }
             let (kept, counted) = (Arc::clone(&kept), Arc::clone(&counts));
             let failed = format!("--state {place}");
             let run = move || {

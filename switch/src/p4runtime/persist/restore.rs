@@ -19,8 +19,8 @@ use crate::program::{self, Loaded};
 
 /// Number of updates that are written together.
 const TOGETHER: usize = 4096;
-/// Number of records whose error is shown, of those that could not be restored.
-const SHOWN_MOST: usize = 3;
+/// Number of records whose error is shown, of those that could not be restored: they are removed from the store.
+const SHOWN_MOST: usize = 100;
 
 /// Restores the contents of the store into the device. Returns the changes that the store needs: the records of a new
 /// one, those of another program, and the removal of those that were refused.
@@ -92,7 +92,7 @@ pub(super) fn restore(
 }
 
 /// Messages for records that were refused.
-fn complaints(lost: &[(Vec<u8>, String)]) -> impl Iterator<Item = String> {
+pub(super) fn complaints(lost: &[(Vec<u8>, String)]) -> impl Iterator<Item = String> {
     let shown = lost.iter().take(SHOWN_MOST);
     let more = lost.len().saturating_sub(SHOWN_MOST);
     let more = (more > 0).then(|| format!("--state: {more} more are not kept"));

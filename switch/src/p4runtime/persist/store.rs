@@ -68,6 +68,11 @@ pub fn make_folder(folder: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
+/// True if a folder has a store without any bytes, which the library takes for a new one.
+pub(super) fn is_empty(folder: &Path) -> bool {
+    fs::metadata(folder.join(FILE)).is_ok_and(|file| file.len() == 0)
+}
+
 impl Store {
     /// Opens the store of a folder, or creates an empty one.
     pub(super) fn open(folder: &Path) -> Result<Store, StoreError> {

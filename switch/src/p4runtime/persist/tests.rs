@@ -357,3 +357,22 @@ fn a_defect_of_the_store_is_an_error() {
     assert!(matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
     assert!(kept.failure().is_some() && counts.report().errors == 1);
 }
+
+#[test]
+fn a_store_without_bytes_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(FILE), "").unwrap();
+    let running = start(PROGRAM, folder.path());
+    let [empty] = &running.complaints[..] else { panic!("{:?}", running.complaints) };
+    assert!(empty.contains("state.redb has no bytes"), "{empty}");
+    drop(running);
+}
+
+/// They are removed from the store.
+#[test]
+fn records_that_do_not_fit_are_named_up_to_a_limit() {
+    let lost = |count| vec![(Vec::new(), "no such table".to_owned()); count];
+    assert_eq!(restore::complaints(&lost(100)).count(), 100);
+    let last = restore::complaints(&lost(103)).last().unwrap();
+    assert_eq!(last, "--state: 3 more are not kept");
+}
