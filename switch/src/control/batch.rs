@@ -97,7 +97,7 @@ impl Control {
     /// nothing has changed, with one exception: if no worker can write registers ([`ControlError::Unavailable`]), the
     /// other updates of the batch are done.
     pub fn write(&self, updates: &[Update], mode: Mode) -> std::result::Result<(), WriteError> {
-        self.write_in_unit(None, updates, mode)
+        self.write_in_unit(None, updates, mode, false)
     }
 
     /// Like [`Control::write`], for updates with ids of this program.
@@ -111,7 +111,17 @@ impl Control {
         updates: &[Update],
         mode: Mode,
     ) -> std::result::Result<(), WriteError> {
-        self.write_in_unit(Some(program), updates, mode)
+        self.write_in_unit(Some(program), updates, mode, false)
+    }
+
+    /// Like [`Control::write_of`], for the mirror of the kernel, which alone changes the tables that the kernel fills.
+    pub(crate) fn write_mirrored(
+        &self,
+        program: &Arc<Program>,
+        updates: &[Update],
+        mode: Mode,
+    ) -> std::result::Result<(), WriteError> {
+        self.write_in_unit(Some(program), updates, mode, true)
     }
 
     /// Like [`Control::write_of`], for objects that follow from the state of the host: they are not stored, and need no
@@ -133,9 +143,11 @@ impl Control {
         program: Option<&Arc<Program>>,
         updates: &[Update],
         mode: Mode,
+        fills_mirrored: bool,
     ) -> std::result::Result<(), WriteError> {
         let of_all = |error| WriteError { results: vec![Err(error); updates.len()] };
         let mut unit = self.unit().map_err(of_all)?;
+        unit.fills_mirrored = fills_mirrored;
         let done = unit.write_of(program, updates, mode);
         unit.follow(updates, &done);
         unit.end().wait().map_err(of_all)?;
@@ -143,12 +155,13 @@ impl Control {
     }
 
     /// Like [`Control::write_of`], without a journal. Objects removed together with changed or deleted entries are
-    /// added to `released`: their groups, and the members of these.
+    /// added to `released`: their groups, and the members of these. With the mode: whether the writer may change tables
+    /// that the kernel fills.
     pub(super) fn apply(
         &self,
         program: Option<&Arc<Program>>,
         updates: &[Update],
-        mode: Mode,
+        (mode, fills_mirrored): (Mode, bool),
         released: &mut Vec<Update>,
     ) -> std::result::Result<(), WriteError> {
         let loader = self.shared.loader();
@@ -156,7 +169,7 @@ impl Control {
         if let Some(Err(error)) = program.map(|program| plan::is_of(&generation, program)) {
             return Err(WriteError { results: vec![Err(error); updates.len()] });
         }
-        let batch = Batch::new(self, &generation);
+        let batch = Batch::new(self, &generation, fills_mirrored);
         let mut results = vec![Ok(()); updates.len()];
         match mode {
             Mode::Atomic => {
@@ -181,13 +194,33 @@ struct Batch<'a> {
     control: &'a Control,
     generation: &'a Arc<Generation>,
     now: Time,
+    /// Tables that the kernel fills may be changed.
+    fills_mirrored: bool,
     /// Objects removed together with entries.
     released: RefCell<Vec<Update>>,
 }
 
 impl<'a> Batch<'a> {
-    fn new(control: &'a Control, generation: &'a Arc<Generation>) -> Batch<'a> {
-        Batch { control, generation, now: control.now(), released: RefCell::default() }
+    fn new(
+        control: &'a Control,
+        generation: &'a Arc<Generation>,
+        fills_mirrored: bool,
+    ) -> Batch<'a> {
+        let (now, released) = (control.now(), RefCell::default());
+        Batch { control, generation, now, fills_mirrored, released }
+    }
+
+    /// Refuses to change what the kernel determines: the mirror would not notice it, and the tables would be wrong.
+    fn not_mirrored(&self, update: &Update) -> Result<()> {
+        let program = &self.generation.program;
+        let Some(table) = self.control.mirrored_table(program, update.entity()) else {
+            return Ok(());
+        };
+        Err(ControlError::FailedPrecondition(format!(
+            "table {} is filled from Linux (`linux:` of the program): change addresses, neighbours and routes there, with `ip` in the \
+             namespace of --linux",
+            program.tables[table].name
+        )))
     }
 
     /// Writes to the tables.
@@ -341,6 +374,9 @@ impl<'a> Batch<'a> {
     /// The update for the tables; `None` for another object.
     fn table_update(&self, update: &Update) -> Result<Option<tables::Update>> {
         use tables::Update as To;
+        if !self.fills_mirrored {
+            self.not_mirrored(update)?;
+        }
         let program = &self.generation.program;
         let call = |id, action| plan::call(program, id, action);
         let profile = |id| plan::profile(program, id);

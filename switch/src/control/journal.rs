@@ -12,6 +12,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
+use wireyard_pipeline::ids::TableId;
 use wireyard_pipeline::ir::Program;
 
 use super::{Control, ControlError, Entity, EntryKey, Mode, TableEntry, Update, WriteError};
@@ -118,6 +119,8 @@ pub struct Unit<'a> {
     open: Option<(&'a Journal, MutexGuard<'a, ()>)>,
     /// False: the changes are not stored.
     is_stored: bool,
+    /// The writer is the mirror of the kernel, or follows the state of the device: it may write tables that the kernel fills.
+    pub(super) fills_mirrored: bool,
     changes: Vec<Change>,
     stays: Option<Vec<Vec<u8>>>,
     /// Objects removed together with changed or deleted entries.
@@ -153,7 +156,8 @@ impl Control {
     fn begin(&self, is_stored: bool) -> Unit<'_> {
         let (changes, released) = (Vec::new(), Vec::new());
         let open = self.shared.journal.get().map(|journal| (journal, lock(&journal.writing)));
-        Unit { control: self, open, is_stored, changes, stays: None, released }
+        let fills_mirrored = !is_stored;
+        Unit { control: self, open, is_stored, fills_mirrored, changes, stays: None, released }
     }
 
     /// Sends writes to this journal from now on; false if there is one already.
@@ -172,16 +176,23 @@ impl Control {
         self.shared.is_mirrored.store(is_mirrored, Ordering::Relaxed);
     }
 
-    /// True if a mirror of the kernel determines this object of the program: such objects are neither stored nor saved.
-    pub(crate) fn is_mirrored(&self, program: &Program, object: &Entity) -> bool {
+    /// The table of an object that a mirror of the kernel determines: such objects are neither stored nor saved, and other
+    /// writers do not change them.
+    pub(crate) fn mirrored_table(&self, program: &Program, object: &Entity) -> Option<TableId> {
         let (Entity::TableEntry(TableEntry { key: EntryKey { table, .. }, .. })
         | Entity::Member { table, .. }
         | Entity::Group { table, .. }) = object
         else {
-            return false;
+            return None;
         };
-        self.shared.is_mirrored.load(Ordering::Relaxed)
-            && program.linux.iter().any(|mapping| mapping.table == *table)
+        let is_mirrored = self.shared.is_mirrored.load(Ordering::Relaxed);
+        (is_mirrored && program.linux.iter().any(|mapping| mapping.table == *table))
+            .then_some(*table)
+    }
+
+    /// True if a mirror of the kernel determines this object of the program.
+    pub(crate) fn is_mirrored(&self, program: &Program, object: &Entity) -> bool {
+        self.mirrored_table(program, object).is_some()
     }
 
     /// True if there is a journal.
@@ -202,7 +213,8 @@ impl Unit<'_> {
         mode: Mode,
     ) -> Result<(), WriteError> {
         let before = self.released.len();
-        let done = self.control.apply(program, updates, mode, &mut self.released);
+        let fills = self.fills_mirrored;
+        let done = self.control.apply(program, updates, (mode, fills), &mut self.released);
         if let Some((journal, _)) = self.open.as_ref().filter(|_| self.is_stored) {
             // A later update of the batch may have made an object of the same number.
             for update in &self.released[before..] {

@@ -129,7 +129,7 @@ pub(super) fn empty(control: &Control, program: &Arc<Program>) {
     }
     for some in gone.chunks(TOGETHER) {
         // Stored, so that records of another run go too. Without a store that works the tables are emptied all the same.
-        if control.write_of(program, some, Mode::Continue).is_err() {
+        if control.write_mirrored(program, some, Mode::Continue).is_err() {
             let _ = control.write_unstored(program, some, Mode::Continue);
         }
     }

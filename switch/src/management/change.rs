@@ -448,10 +448,11 @@ fn no_array(program: &Program, name: &str, kind: What) -> String {
     format!("there is no {what} called {name}; {near}{all}")
 }
 
-/// Deletes every entry of a table, or of all tables whose entries are not constant; returns their number.
+/// Deletes every entry of a table, or of all tables whose entries are neither constant nor the kernel's; returns their
+/// number.
 ///
 /// # Errors
-/// There is no such table, or its entries are constant.
+/// There is no such table, or its entries are constant, or the kernel's.
 pub fn clear(control: &Control, name: &str) -> Result<usize> {
     let program = control.program();
     let wanted = match name {
@@ -464,8 +465,11 @@ pub fn clear(control: &Control, name: &str) -> Result<usize> {
             continue;
         }
         let entries = control.read(&Query::Entries { table: Some(id) })?;
-        let entries =
-            entries.into_iter().filter(|entity| table.const_entries || !entity.is_const());
+        let is_left = |entity: &Entity| {
+            wanted.is_none() && control.is_mirrored(&program, entity)
+                || !table.const_entries && entity.is_const()
+        };
+        let entries = entries.into_iter().filter(|entity| !is_left(entity));
         let updates: Vec<Update> = entries.map(Update::Delete).collect();
         for some in updates.chunks(CLEAR_TOGETHER) {
             let results = match control.write_of(&program, some, crate::control::Mode::Continue) {

@@ -104,7 +104,7 @@ impl Control {
     ) -> Result<()> {
         let loader = self.shared.loader();
         let generation = loader.current();
-        let batch = Batch::new(self, &generation);
+        let batch = Batch::new(self, &generation, true);
         batch.check_register(register, index, cells)?;
         set_registers(&generation.state, &[(register, index, cells.to_vec())]);
         Ok(())
