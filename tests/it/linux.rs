@@ -381,6 +381,13 @@ fn ports_that_come_and_go_bring_and_take_their_interfaces() {
     router.switch.signal("HUP");
     eventually("its interface is gone", || !router.kernel.ip("-o link").contains("swp2"));
     router.await_routes4(0);
+    // One that is renamed and deleted comes back with its first name.
+    router.kernel.ip("link set swp1 down");
+    router.kernel.ip("link set swp1 name uplink");
+    router.kernel.ip("link del uplink");
+    let said = "uplink, the interface of port 1, is gone: the switch makes it again";
+    router.switch.await_text(said, Duration::from_secs(5));
+    eventually("it is there again", || router.kernel.ip("-o link").contains("swp1"));
 }
 
 #[test]

@@ -176,6 +176,7 @@ pub(super) enum RouteChange {
 pub(super) enum Change {
     Link {
         index: u32,
+        name: String,
         mac: Option<[u8; 6]>,
         mtu: u32,
         up: bool,
@@ -244,9 +245,10 @@ fn mac_of(bytes: &[u8]) -> Option<[u8; 6]> {
 }
 
 fn link_of(link: &LinkMessage) -> Change {
-    let (mut mac, mut mtu) = (None, 0);
+    let (mut name, mut mac, mut mtu) = (String::new(), None, 0);
     for attribute in &link.attributes {
         match attribute {
+            LinkAttribute::IfName(text) => name.clone_from(text),
             LinkAttribute::Address(bytes) => mac = mac_of(bytes),
             LinkAttribute::Mtu(bytes) => mtu = *bytes,
             _ => {}
@@ -254,7 +256,7 @@ fn link_of(link: &LinkMessage) -> Change {
     }
     // Without a carrier an interface is up and not running.
     let up = link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
-    Change::Link { index: link.header.index, mac, mtu, up }
+    Change::Link { index: link.header.index, name, mac, mtu, up }
 }
 
 fn address_of(message: &AddressMessage, present: bool) -> Option<Change> {

@@ -239,15 +239,29 @@ impl Mirror {
     }
 
     fn take_change(&mut self, change: Change) {
+        self.take_name(&change);
         if let Change::LinkGone { index } = change
             && let Some(port) = self.port_of(index)
         {
             let name = self.taps.remove(&port).map_or(String::new(), |tap| tap.name);
-            (self.notify)(&format!("linux: {name}, the interface of port {port}, is gone"));
+            (self.notify)(&format!(
+                "linux: {name}, the interface of port {port}, is gone: the switch makes it again, without its addresses and routes"
+            ));
+            // Until then the program may take the port for one that is not the router's.
+            self.tick_at = Instant::now();
         }
         if self.model.apply(change) {
             let at = Instant::now() + RESYNC_AFTER;
             self.resync_at.get_or_insert(at);
+        }
+    }
+
+    /// An interface may have a new name.
+    fn take_name(&mut self, change: &Change) {
+        if let Change::Link { index, name, .. } = change
+            && let Some(tap) = self.taps.values_mut().find(|tap| tap.index == *index)
+        {
+            tap.name.clone_from(name);
         }
     }
 
@@ -265,6 +279,7 @@ impl Mirror {
         }
         self.resync_at = None;
         self.counted.resyncs += 1;
+        all.iter().for_each(|change| self.take_name(change));
         self.model.replace(all);
         Ok(())
     }

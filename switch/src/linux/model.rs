@@ -135,7 +135,7 @@ impl Model {
     /// Applies a change of the kernel; true: routes have to be read again.
     pub(super) fn apply(&mut self, change: Change) -> bool {
         match change {
-            Change::Link { index, mac, mtu, up } => {
+            Change::Link { index, mac, mtu, up, name: _ } => {
                 let link = self.links.entry(index).or_default();
                 let before = *link;
                 *link = Link { mac: mac.unwrap_or_default(), mtu, up, ..before };

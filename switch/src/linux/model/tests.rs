@@ -28,7 +28,13 @@ fn model() -> Model {
     let mut model = Model::default();
     for index in [1, 2] {
         model.set_port(index, Some(PortNumber(index as u16)), true);
-        model.apply(Change::Link { index, mac: Some([2; 6]), mtu: 1500, up: true });
+        model.apply(Change::Link {
+            index,
+            name: String::new(),
+            mac: Some([2; 6]),
+            mtu: 1500,
+            up: true,
+        });
     }
     model
 }
@@ -226,7 +232,8 @@ fn a_link_that_is_down_reaches_nobody() {
     assert!(model.dirty.links.contains(&1) && model.dirty.hops.contains(&(1, ip("10.0.1.2"))));
     model.set_port(1, Some(PortNumber(1)), true);
     // Removals when the kernel takes it down are not reported: everything is read again.
-    let down = Change::Link { index: 1, mac: Some([2; 6]), mtu: 1500, up: false };
+    let down =
+        Change::Link { index: 1, name: String::new(), mac: Some([2; 6]), mtu: 1500, up: false };
     assert!(model.apply(down));
     assert_eq!(model.neighbour(1, ip("10.0.1.2")), None);
 }
@@ -238,7 +245,8 @@ fn what_is_gone_when_all_is_read_again_is_looked_at() {
     route(&mut model, "10.2.0.0/16", 0, hops(&[(1, "10.0.1.2")]), Added);
     neighbour(&mut model, 1, "10.0.1.2", Some([4; 6]));
     model.dirty = Default::default();
-    let link = |index| Change::Link { index, mac: Some([2; 6]), mtu: 1500, up: true };
+    let link =
+        |index| Change::Link { index, name: String::new(), mac: Some([2; 6]), mtu: 1500, up: true };
     let kept = plain(0, hops(&[(1, "10.0.1.2")]));
     let kept = Change::Route { prefix: prefix("10.1.0.0/16"), route: kept, change: Added };
     model.replace(vec![link(1), kept]);

@@ -57,7 +57,13 @@ impl Router {
         let plan = Plan::new(Map::of(&control.program()), &control);
         let mut model = Model::default();
         model.set_port(1, Some(PortNumber(1)), true);
-        model.apply(Change::Link { index: 1, mac: Some([2; 6]), mtu: 1500, up: true });
+        model.apply(Change::Link {
+            index: 1,
+            name: String::new(),
+            mac: Some([2; 6]),
+            mtu: 1500,
+            up: true,
+        });
         Router { _core: core, control, model, plan }
     }
 
