@@ -186,6 +186,63 @@ fn routes_of_the_kernel_are_those_of_the_router() {
     two.ip("link set eth0 address 02:00:00:00:00:77");
     two.ok("ping -n -c 1 -W 1 10.0.2.1");
     one.must_reach("192.0.2.3");
+    // Nobody else changes what the kernel fills.
+    let refused = router.switch.command(&["table", "clear", "routes4"]);
+    refused.expect(2, &["table routes4 is filled from Linux"]);
+    assert!(has_entry(&router, "routes4", "192.0.2.0/24"));
+}
+
+/// A table of the switch has this in one of its entries.
+fn has_entry(router: &Router, table: &str, text: &str) -> bool {
+    let dumped = router.switch.command(&["table", "dump", table, "--json"]);
+    dumped.expect(0, &[]);
+    dumped.out.contains(text)
+}
+
+#[test]
+fn a_route_that_goes_takes_no_other_one_along() {
+    let Some(_network) = network("linux_alike") else { return };
+    let (router, one, _two) = two_hosts(&[]);
+    one.must_reach("10.0.2.2");
+    router.kernel.ip("nexthop add id 40 via 10.0.2.2 dev swp2");
+    router.kernel.ip("nexthop add id 60 via fd00:2::2 dev swp2");
+    for (family, net, gateway, id) in
+        [("-4", "198.18.0.0/24", "10.0.2.2", 40), ("-6", "2001:db8::/32", "fd00:2::2", 60)]
+    {
+        router.kernel.ip(&format!("{family} route add {net} via {gateway} metric 9"));
+        router.kernel.ip(&format!("{family} route append {net} nhid {id} metric 9"));
+        router.kernel.ip(&format!("{family} route del {net} nhid {id} metric 9"));
+    }
+    router.kernel.ip("route add 198.18.1.0/24 via 10.0.2.2");
+    router.kernel.ip("route append 198.18.1.0/24 via 10.0.2.2 advmss 1400");
+    router.kernel.ip("route del 198.18.1.0/24 via 10.0.2.2 advmss 1400");
+    router.kernel.ip("route add blackhole 203.0.113.0/24");
+    eventually("the last one is there", || has_entry(&router, "routes4", "203.0.113.0/24"));
+    for net in ["198.18.0.0/24", "198.18.1.0/24"] {
+        assert!(has_entry(&router, "routes4", net), "{net}");
+    }
+    assert!(has_entry(&router, "routes6", "2001:db8::/32"));
+}
+
+#[test]
+fn a_routed_port_whose_interface_is_down_bridges_nothing() {
+    let Some(_network) = network("linux_closed") else { return };
+    let (one, two, kernel) = (Namespace::new(), Namespace::new(), Namespace::new());
+    for (host, n) in [(&one, 1), (&two, 2)] {
+        cable(&format!("p{n}"), host, "eth0");
+        host.ip(&format!("addr add 10.0.9.{n}/24 dev eth0"));
+    }
+    let more = ["--linux", &kernel.path, "--json"];
+    let switch = Switch::on("programs/rocev2_lossless", &["1=raw:p1", "2=raw:p2"], &more);
+    let router = Router { kernel, switch };
+    for n in [1, 2] {
+        router.kernel.ip(&format!("link set swp{n} down"));
+    }
+    eventually("both ports are closed", || {
+        let dumped = router.switch.command(&["table", "dump", "interfaces", "--json"]);
+        dumped.out.matches("closed_port").count() >= 2
+    });
+    assert!(!one.reaches("10.0.9.2"), "the ports bridge");
 }
 
 #[test]

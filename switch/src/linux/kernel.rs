@@ -16,11 +16,14 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteNextHop,
-    RouteType, RouteVia,
+    RouteNextHopFlags, RouteProtocol, RouteType, RouteVia,
 };
 
 /// The routing table that is mapped (rtnetlink(7)).
 const TABLE_MAIN: u32 = 254;
+
+/// Why a route is the kernel's whose message has no next hops.
+const OBJECT_ONLY: &str = "the kernel reports only the number of its next hop object: sysctl -w net.ipv4.nexthop_compat_mode=1, and start again";
 
 /// An address prefix; bits below its length are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -118,7 +121,24 @@ pub(super) enum Way {
     Kernel(&'static str),
 }
 
-/// One route to a prefix. The kernel has each of these once, so they are compared as a whole.
+/// What distinguishes routes of one rank beside their next hops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// Origin of the route (RTPROT_*).
+    pub(super) protocol: u8,
+    /// How far its addresses are valid (RT_SCOPE_*).
+    pub(super) scope: u8,
+    /// What it does with packets (RTN_*).
+    pub(super) kind: u8,
+    /// Its gateway is on the link, whatever the subnets.
+    pub(super) is_onlink: bool,
+    /// The next hop object that it uses (ip-nexthop(8)).
+    pub(super) object: Option<u32>,
+    /// The router's own source address, metrics, encapsulations: as they are in the messages.
+    pub(super) others: Vec<RouteAttribute>,
+}
+
+/// One route to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KernelRoute {
     /// Type of service of the packets that it is for; 0: any.
@@ -126,19 +146,26 @@ pub(super) struct KernelRoute {
     /// Source addresses of the packets that it is for; `None`: any.
     pub(super) source: Option<Prefix>,
     pub(super) metric: u32,
-    /// Origin of the route (RTPROT_*).
-    pub(super) protocol: u8,
-    /// Source address of the router's own packets.
-    pub(super) preferred: Option<IpAddr>,
     /// It limits the length of packets.
     pub(super) has_mtu: bool,
+    /// The kernel makes it one route with the others of its metric for which this is true, too (IPv6).
+    pub(super) is_shared: bool,
     pub(super) way: Way,
+    pub(super) identity: Identity,
 }
 
 impl KernelRoute {
     /// Routes of one rank are alternatives, of which the first one is used.
     pub(super) fn rank(&self) -> (u8, Option<Prefix>, u32) {
         (self.tos, self.source, self.metric)
+    }
+
+    /// They are one route of the kernel, at different times. The next hops of an object are not the route's: they change
+    /// with the object.
+    pub(super) fn is_same(&self, other: &KernelRoute) -> bool {
+        self.rank() == other.rank()
+            && self.identity == other.identity
+            && (self.identity.object.is_some() || self.way == other.way)
     }
 
     /// It is for some of the packets to its prefix only.
@@ -316,6 +343,7 @@ struct Parts {
     link: Option<u32>,
     gateway: Option<IpAddr>,
     is_odd: bool,
+    has_object: bool,
 }
 
 impl Parts {
@@ -327,6 +355,7 @@ impl Parts {
                 RouteAttribute::Gateway(address) => parts.gateway = ip_of(address),
                 RouteAttribute::Via(RouteVia::Inet(ip)) => parts.gateway = Some(IpAddr::V4(*ip)),
                 RouteAttribute::Via(RouteVia::Inet6(ip)) => parts.gateway = Some(IpAddr::V6(*ip)),
+                RouteAttribute::NhId(_) => parts.has_object = true,
                 RouteAttribute::Via(_)
                 | RouteAttribute::NewDestination(_)
                 | RouteAttribute::Encap(_)
@@ -342,6 +371,7 @@ impl Parts {
             _ if self.is_odd => Way::Kernel("an encapsulation"),
             (Some(link), Some(gateway)) => Way::Hops(vec![Hop { link, gateway, weight: 1 }]),
             (Some(link), None) => Way::Connected(link),
+            (None, _) if self.has_object => Way::Kernel(OBJECT_ONLY),
             (None, _) => Way::Kernel("no interface"),
         }
     }
@@ -387,6 +417,81 @@ fn way_of(header: &RouteHeader, attributes: &[RouteAttribute]) -> Option<Way> {
     })
 }
 
+/// What stays as it is of one of several next hops: the flags also have the state of its link.
+fn settled(next_hop: &RouteNextHop) -> RouteNextHop {
+    let mut settled = next_hop.clone();
+    settled.flags &= RouteNextHopFlags::Onlink;
+    settled
+}
+
+impl Identity {
+    fn of(message: &RouteMessage, way: &Way) -> Identity {
+        let (header, attributes) = (&message.header, &message.attributes);
+        let object = attributes.iter().find_map(|attribute| match attribute {
+            RouteAttribute::NhId(id) => Some(*id),
+            _ => None,
+        });
+        // An object may become a blackhole, and then its routes are reported as such.
+        let kind = if object.is_some() { RouteType::Unicast } else { header.kind };
+        Identity {
+            protocol: header.protocol.into(),
+            scope: header.scope.into(),
+            kind: kind.into(),
+            is_onlink: object.is_none() && header.flags.contains(RouteFlags::Onlink),
+            object,
+            others: attributes.iter().filter_map(|a| other(a, way, object.is_some())).collect(),
+        }
+    }
+}
+
+/// An attribute, if it distinguishes routes and is in neither the rank nor the way.
+fn other(attribute: &RouteAttribute, way: &Way, has_object: bool) -> Option<RouteAttribute> {
+    let is_kept = match attribute {
+        RouteAttribute::PrefSource(_)
+        | RouteAttribute::Metrics(_)
+        | RouteAttribute::Preference(_) => true,
+        // What follows is the object's.
+        _ if has_object => false,
+        RouteAttribute::MultiPath(hops) => {
+            let hops: Vec<RouteNextHop> = hops.iter().map(settled).collect();
+            let is_odd = |hop: &RouteNextHop| {
+                let has_realm = |a: &RouteAttribute| matches!(a, RouteAttribute::Realm(_));
+                !hop.flags.is_empty() || hop.attributes.iter().any(has_realm)
+            };
+            let is_kept = matches!(way, Way::Kernel(_)) || hops.iter().any(is_odd);
+            return is_kept.then_some(RouteAttribute::MultiPath(hops));
+        }
+        RouteAttribute::Oif(_) | RouteAttribute::Gateway(_) => matches!(way, Way::Kernel(_)),
+        RouteAttribute::Realm(_)
+        | RouteAttribute::Via(_)
+        | RouteAttribute::Encap(_)
+        | RouteAttribute::EncapType(_)
+        | RouteAttribute::TtlPropagate(_)
+        | RouteAttribute::NewDestination(_)
+        | RouteAttribute::NewDestinationAddress(_) => true,
+        // The rank; times, which change; what no route has.
+        _ => false,
+    };
+    is_kept.then(|| attribute.clone())
+}
+
+/// Whether the kernel makes this one route with others of its metric (net/ipv6: rt6_qualify_for_ecmp). Routes of router
+/// advertisements stay apart.
+fn is_shared(message: &RouteMessage, identity: &Identity) -> bool {
+    let header = &message.header;
+    let by_gateway = |attribute: &RouteAttribute| {
+        matches!(
+            attribute,
+            RouteAttribute::Gateway(_) | RouteAttribute::Via(_) | RouteAttribute::MultiPath(_)
+        )
+    };
+    header.address_family == AddressFamily::Inet6
+        && header.kind == RouteType::Unicast
+        && header.protocol != RouteProtocol::Ra
+        && identity.object.is_none()
+        && message.attributes.iter().any(by_gateway)
+}
+
 fn route_of(message: &RouteMessage, change: RouteChange) -> Option<Change> {
     let header = &message.header;
     let any = match header.address_family {
@@ -394,13 +499,12 @@ fn route_of(message: &RouteMessage, change: RouteChange) -> Option<Change> {
         AddressFamily::Inet6 => IpAddr::V6(0.into()),
         _ => return None,
     };
-    let (mut destination, mut source, mut preferred) = (any, any, None);
+    let (mut destination, mut source) = (any, any);
     let (mut table, mut metric, mut has_mtu) = (u32::from(header.table), 0, false);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(address) => destination = ip_of(address)?,
             RouteAttribute::Source(address) => source = ip_of(address)?,
-            RouteAttribute::PrefSource(address) => preferred = ip_of(address),
             RouteAttribute::Table(id) => table = *id,
             RouteAttribute::Priority(priority) => metric = *priority,
             RouteAttribute::Metrics(metrics) => {
@@ -415,14 +519,16 @@ fn route_of(message: &RouteMessage, change: RouteChange) -> Option<Change> {
         return None;
     }
     let source_len = header.source_prefix_length;
+    let way = way_of(header, &message.attributes)?;
+    let identity = Identity::of(message, &way);
     let route = KernelRoute {
         tos: header.tos,
         source: (source_len != 0).then(|| Prefix::new(source, source_len)),
         metric,
-        protocol: header.protocol.into(),
-        preferred,
         has_mtu,
-        way: way_of(header, &message.attributes)?,
+        is_shared: is_shared(message, &identity),
+        way,
+        identity,
     };
     Some(Change::Route { prefix, route, change })
 }

@@ -175,25 +175,20 @@ impl Model {
                     self.dirty.prefixes.insert(Prefix::host(address));
                 }
             }
-            Change::Route { prefix, route, change } => self.route(prefix, route, change),
+            Change::Route { prefix, route, change } => return self.route(prefix, route, change),
             Change::Resync => return true,
         }
         false
     }
 
-    fn route(&mut self, prefix: Prefix, route: KernelRoute, change: RouteChange) {
+    /// True: the routes to the prefix may not be those of the kernel.
+    fn route(&mut self, prefix: Prefix, route: KernelRoute, change: RouteChange) -> bool {
         let routes = self.routes.entry(prefix).or_insert_with(|| Vec::with_capacity(1));
         let before = routes.clone();
-        let first = replaced_by(routes, prefix, &route);
+        let mut is_matched = true;
         match change {
-            RouteChange::Deleted => delete(routes, prefix, &route),
-            // News from before a dump are applied to it: the new route may be there, and the old one again.
-            RouteChange::Replaced if first.is_some_and(|at| routes[at] != route) => {
-                routes.retain(|other| *other != route);
-                add(routes, prefix, route, change);
-            }
-            _ if routes.contains(&route) => {}
-            _ => add(routes, prefix, route, change),
+            RouteChange::Deleted => is_matched = delete(routes, &route),
+            _ => put(routes, prefix, route, change),
         }
         let changed = *routes != before;
         if routes.is_empty() {
@@ -202,6 +197,7 @@ impl Model {
         if changed {
             self.touch_prefix(prefix);
         }
+        !is_matched
     }
 
     /// Marks a changed route, and the neighbours below it that it covers.
@@ -310,47 +306,71 @@ impl Model {
     }
 }
 
-/// The route that a new one extends. IPv6 routes of one metric with gateways are one route with several next hops to the
-/// kernel (RFC 4191 has none of that: net/ipv6/route.c), and a message about it has all of them.
-fn merged(routes: &[KernelRoute], prefix: Prefix, route: &KernelRoute) -> Option<usize> {
-    routes.iter().position(|other| {
-        prefix.address.is_ipv6()
-            && other.rank() == route.rank()
-            && matches!((&other.way, &route.way), (Way::Hops(_), Way::Hops(_)))
-    })
+/// The route that a new one extends: a message about it has all of its next hops.
+fn merged(routes: &[KernelRoute], route: &KernelRoute) -> Option<usize> {
+    let of_rank = |other: &KernelRoute| other.is_shared && other.rank() == route.rank();
+    routes.iter().position(|other| route.is_shared && of_rank(other))
 }
 
-/// The route that a new one replaces, if the kernel reports a replacement.
-fn replaced_by(routes: &[KernelRoute], prefix: Prefix, route: &KernelRoute) -> Option<usize> {
-    let of_rank = || routes.iter().position(|other| other.rank() == route.rank());
-    merged(routes, prefix, route).or_else(of_rank)
+/// The route that a new one replaces, if the kernel reports a replacement: the first one of its metric. IPv6 prefers one
+/// of the same kind.
+fn replaced_by(routes: &[KernelRoute], route: &KernelRoute) -> Option<usize> {
+    let of_rank = |other: &KernelRoute| other.rank() == route.rank();
+    let alike = |other: &KernelRoute| of_rank(other) && other.is_shared == route.is_shared;
+    routes.iter().position(alike).or_else(|| routes.iter().position(of_rank))
+}
+
+/// A message about a new or changed route.
+fn put(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change: RouteChange) {
+    let known = routes.iter().position(|other| other.is_same(&route));
+    match known {
+        // Its object was replaced.
+        Some(at) if route.identity.object.is_some() => routes[at] = route,
+        // News from before a dump are applied to it: the new route may be there, and the old one again.
+        Some(at) if change == RouteChange::Replaced && replaced_by(routes, &route) != Some(at) => {
+            routes.retain(|other| !other.is_same(&route));
+            add(routes, prefix, route, change);
+        }
+        Some(_) => {}
+        None => add(routes, prefix, route, change),
+    }
 }
 
 fn add(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change: RouteChange) {
-    let (merged, replaced) = (merged(routes, prefix, &route), replaced_by(routes, prefix, &route));
-    match (change, merged, replaced) {
-        (_, Some(at), _) | (RouteChange::Replaced, None, Some(at)) => routes[at] = route,
-        (RouteChange::Added, None, Some(at)) => routes.insert(at, route),
+    let (merged, replaced) = (merged(routes, &route), replaced_by(routes, &route));
+    let is_first = prefix.address.is_ipv4() && change == RouteChange::Added;
+    match (merged, replaced) {
+        (Some(at), _) => routes[at] = route,
+        (None, Some(at)) if change == RouteChange::Replaced => routes[at] = route,
+        // IPv6 adds a route after the others of its metric, whatever was asked for (net/ipv6: fib6_add_rt2node).
+        (None, Some(at)) if is_first => routes.insert(at, route),
         _ => routes.push(route),
     }
 }
 
-/// A message about a removed IPv6 next hop has only that one.
-fn delete(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: &KernelRoute) {
-    if let Some(at) = routes.iter().position(|other| other == route) {
+/// A message about a removed route; one about a removed next hop of several (IPv6) has only that one. False: it is none
+/// of these routes, of which one may be another one meanwhile.
+fn delete(routes: &mut Vec<KernelRoute>, route: &KernelRoute) -> bool {
+    if let Some(at) = routes.iter().position(|other| other.is_same(route)) {
         routes.remove(at);
-        return;
+        return true;
     }
-    let Way::Hops(gone) = &route.way else { return };
-    for other in routes.iter_mut().filter(|other| other.rank() == route.rank()) {
-        if let (true, Way::Hops(hops)) = (prefix.address.is_ipv6(), &mut other.way) {
-            let is_gone = |hop: &Hop| {
-                gone.iter().any(|one| (one.link, one.gateway) == (hop.link, hop.gateway))
-            };
-            hops.retain(|hop| !is_gone(hop));
+    if let (Some(at), Way::Hops(gone)) = (merged(routes, route), &route.way)
+        && let Way::Hops(hops) = &mut routes[at].way
+    {
+        let is_gone =
+            |hop: &Hop| gone.iter().any(|one| (one.link, one.gateway) == (hop.link, hop.gateway));
+        let before = hops.len();
+        hops.retain(|hop| !is_gone(hop));
+        let (is_known, is_empty) = (hops.len() < before, hops.is_empty());
+        if is_empty {
+            routes.remove(at);
+        }
+        if is_known {
+            return true;
         }
     }
-    routes.retain(|route| !matches!(&route.way, Way::Hops(hops) if hops.is_empty()));
+    !routes.iter().any(|other| other.rank() == route.rank())
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use netlink_packet_route::route::{RouteLwEnCapType, RouteScope};
+
 use super::*;
 
 fn ip(text: &str) -> IpAddr {
@@ -73,13 +75,87 @@ fn a_bridge_that_releases_a_port_deletes_no_interface() {
 fn a_route_is_what_distinguishes_it_from_others() {
     let (plain, why) = route(message(&[RouteAttribute::Priority(20)]));
     assert_eq!((plain.rank(), why), ((0, None, 20), None));
+    let with = |attribute| route(message(&[RouteAttribute::Priority(20), attribute])).0;
+    let encapsulated = |id| {
+        let mut route = message(&[RouteAttribute::EncapType(RouteLwEnCapType::Ip)]);
+        route.attributes[1] = RouteAttribute::Oif(id);
+        self::route(route).0
+    };
     let source = RouteAttribute::PrefSource(RouteAddress::Inet(v4("10.0.0.9")));
-    let (preferred, why) = route(message(&[RouteAttribute::Priority(20), source]));
-    assert_eq!((preferred.preferred, why), (Some(ip("10.0.0.9")), None));
-    assert_ne!(plain, preferred);
-    let mut other = message(&[RouteAttribute::Priority(20)]);
-    other.header.protocol = netlink_packet_route::route::RouteProtocol::Bgp;
-    assert_ne!(route(other).0, plain);
+    for attribute in [
+        source,
+        RouteAttribute::Metrics(vec![RouteMetric::Advmss(1400)]),
+        RouteAttribute::NhId(40),
+        RouteAttribute::EncapType(RouteLwEnCapType::Ip),
+    ] {
+        let other = with(attribute.clone());
+        assert!(!plain.is_same(&other) && other.is_same(&with(attribute)), "{other:?}");
+    }
+    // The kernel follows both itself; they are two all the same.
+    assert!(!encapsulated(7).is_same(&encapsulated(8)));
+    let changed = |change: fn(&mut RouteHeader)| {
+        let mut other = message(&[RouteAttribute::Priority(20)]);
+        change(&mut other.header);
+        route(other).0
+    };
+    let others: [fn(&mut RouteHeader); 4] = [
+        |header| header.protocol = RouteProtocol::Bgp,
+        |header| header.scope = RouteScope::Link,
+        |header| header.flags = RouteFlags::Onlink,
+        |header| header.kind = RouteType::Prohibit,
+    ];
+    for other in others {
+        assert!(!changed(other).is_same(&plain));
+    }
+    let unreachable = changed(|header| header.kind = RouteType::Unreachable);
+    assert!(!unreachable.is_same(&changed(|header| header.kind = RouteType::Prohibit)));
+    // What a message about its removal may have in another way.
+    let down = changed(|header| header.flags = RouteFlags::from_bits_retain(0x4011));
+    assert!(down.is_same(&plain));
+}
+
+#[test]
+fn a_route_by_an_object_is_the_same_with_other_next_hops() {
+    let by = |gateway: &str, id| {
+        let mut message = message(&[RouteAttribute::NhId(id)]);
+        message.attributes[2] = RouteAttribute::Gateway(RouteAddress::Inet(v4(gateway)));
+        message
+    };
+    let (before, after) = (route(by("10.0.0.1", 40)).0, route(by("10.0.0.2", 40)).0);
+    assert!(before.is_same(&after) && before.way != after.way);
+    assert!(!before.is_same(&route(by("10.0.0.1", 41)).0));
+    let mut blackhole = by("10.0.0.1", 40);
+    blackhole.header.kind = RouteType::BlackHole;
+    let blackhole = route(blackhole).0;
+    assert!(blackhole.is_same(&before) && blackhole.way == Way::Blackhole);
+    // Where the kernel reports the number alone.
+    let mut alone = by("10.0.0.1", 40);
+    alone.attributes.drain(1..3);
+    assert!(route(alone).1.is_some_and(|why| why.contains("nexthop_compat_mode=1")));
+}
+
+#[test]
+fn the_kernel_joins_ipv6_routes_by_gateways_without_an_object() {
+    let is_shared = |attributes: &[RouteAttribute], protocol| {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet6;
+        message.header.destination_prefix_length = 64;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.kind = RouteType::Unicast;
+        message.header.protocol = protocol;
+        message.attributes = vec![RouteAttribute::Oif(7)];
+        message.attributes.extend_from_slice(attributes);
+        match change_of(&Message::NewRoute(message), 0) {
+            Some(Change::Route { route, .. }) => route.is_shared,
+            other => panic!("{other:?}"),
+        }
+    };
+    let gateway = RouteAttribute::Gateway(RouteAddress::Inet6("fd00::1".parse().unwrap()));
+    assert!(is_shared(std::slice::from_ref(&gateway), RouteProtocol::Static));
+    assert!(!is_shared(std::slice::from_ref(&gateway), RouteProtocol::Ra));
+    assert!(!is_shared(&[gateway, RouteAttribute::NhId(60)], RouteProtocol::Static));
+    assert!(!is_shared(&[], RouteProtocol::Static));
+    assert!(!route(message(&[])).0.is_shared, "IPv4");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::super::kernel::{Change, Hop, KernelRoute, Prefix, RouteChange, Way};
+use super::super::kernel::{Change, Hop, Identity, KernelRoute, Prefix, RouteChange, Way};
 use super::{Goal, Model};
 use crate::ports::PortNumber;
 
@@ -41,7 +41,21 @@ fn model() -> Model {
 
 /// A route for all packets to its prefix.
 fn plain(metric: u32, way: Way) -> KernelRoute {
-    KernelRoute { tos: 0, source: None, metric, protocol: 3, preferred: None, has_mtu: false, way }
+    KernelRoute {
+        tos: 0,
+        source: None,
+        metric,
+        has_mtu: false,
+        is_shared: false,
+        way,
+        identity: Identity { protocol: 3, ..Identity::default() },
+    }
+}
+
+/// A route by a next hop object.
+fn by_object(metric: u32, object: u32, to: &[(u32, &str)]) -> KernelRoute {
+    let identity = Identity { object: Some(object), ..Identity::default() };
+    KernelRoute { identity, ..plain(metric, hops(to)) }
 }
 
 fn route(model: &mut Model, to: &str, metric: u32, way: Way, change: RouteChange) {
@@ -147,7 +161,10 @@ fn a_prefix_with_a_route_for_some_packets_is_the_kernels() {
 fn routes_that_differ_in_their_protocol_only_are_two() {
     let mut model = model();
     let net = "10.1.0.0/16";
-    let of = |protocol| KernelRoute { protocol, ..plain(0, hops(&[(1, "10.0.0.1")])) };
+    let of = |protocol| KernelRoute {
+        identity: Identity { protocol, ..Identity::default() },
+        ..plain(0, hops(&[(1, "10.0.0.1")]))
+    };
     apply(&mut model, net, of(4), Added);
     apply(&mut model, net, of(186), Appended);
     apply(&mut model, net, of(186), Deleted);
@@ -172,13 +189,71 @@ fn an_address_stays_until_the_last_of_its_subnets_is_gone() {
 fn a_message_about_one_ipv6_next_hop_takes_that_one_away() {
     let mut model = model();
     let net = "fd01::/64";
-    route(&mut model, net, 1024, hops(&[(1, "fd00::1")]), Added);
-    route(&mut model, net, 1024, hops(&[(1, "fd00::1"), (2, "fd00::2")]), Appended);
+    let shared = |all| KernelRoute { is_shared: true, ..plain(1024, hops(all)) };
+    apply(&mut model, net, shared(&[(1, "fd00::1")]), Added);
+    apply(&mut model, net, shared(&[(1, "fd00::1"), (2, "fd00::2")]), Appended);
     assert_eq!(goal(&model, net), to(&[(1, "fd00::1"), (2, "fd00::2")]));
-    route(&mut model, net, 1024, hops(&[(1, "fd00::1")]), Deleted);
+    apply(&mut model, net, shared(&[(1, "fd00::1")]), Deleted);
     assert_eq!(goal(&model, net), to(&[(2, "fd00::2")]));
-    route(&mut model, net, 1024, hops(&[(2, "fd00::2")]), Deleted);
+    // The kernel keeps one by a next hop object apart, behind it.
+    apply(&mut model, net, by_object(1024, 60, &[(1, "fd00::3")]), Added);
+    assert_eq!(goal(&model, net), to(&[(2, "fd00::2")]));
+    apply(&mut model, net, shared(&[(2, "fd00::2")]), Deleted);
+    assert_eq!(goal(&model, net), to(&[(1, "fd00::3")]));
+    apply(&mut model, net, by_object(1024, 60, &[(1, "fd00::3")]), Deleted);
     assert_eq!(goal(&model, net), None);
+}
+
+#[test]
+fn a_route_by_an_object_is_not_the_one_by_the_same_gateway() {
+    let mut model = model();
+    let net = "198.18.0.0/24";
+    let same = [(1, "10.0.1.3")];
+    route(&mut model, net, 0, hops(&same), Added);
+    apply(&mut model, net, by_object(0, 40, &same), Appended);
+    apply(&mut model, net, by_object(0, 40, &same), Deleted);
+    assert_eq!(goal(&model, net), to(&same));
+    // An object that is replaced changes its route, wherever that is among the others.
+    apply(&mut model, net, by_object(0, 40, &same), Appended);
+    apply(&mut model, net, by_object(0, 40, &[(2, "10.0.2.3")]), Replaced);
+    assert_eq!(goal(&model, net), to(&same));
+    route(&mut model, net, 0, hops(&same), Deleted);
+    assert_eq!(goal(&model, net), to(&[(2, "10.0.2.3")]));
+}
+
+#[test]
+fn routes_that_answer_by_icmp_are_different_ones() {
+    let mut model = model();
+    let net = "198.18.0.0/24";
+    let answer = |kind| {
+        let identity = Identity { kind, ..Identity::default() };
+        KernelRoute { identity, ..plain(0, Way::Kernel("an answer by ICMP")) }
+    };
+    let [unreachable, prohibit] = [7, 8].map(answer);
+    route(&mut model, net, 0, hops(&[(1, "10.0.1.3")]), Added);
+    apply(&mut model, net, prohibit.clone(), Appended);
+    apply(&mut model, net, unreachable.clone(), Added);
+    assert_eq!(goal(&model, net), Some(Goal::Kernel));
+    apply(&mut model, net, unreachable, Deleted);
+    assert_eq!(goal(&model, net), to(&[(1, "10.0.1.3")]));
+    route(&mut model, net, 0, hops(&[(1, "10.0.1.3")]), Deleted);
+    assert_eq!(goal(&model, net), Some(Goal::Kernel));
+}
+
+#[test]
+fn a_removal_that_fits_none_of_the_routes_has_them_read_again() {
+    let mut model = model();
+    let net = "10.1.0.0/16";
+    let remove = |model: &mut Model, metric, gateway| {
+        let route = plain(metric, hops(&[(1, gateway)]));
+        model.apply(Change::Route { prefix: prefix(net), route, change: Deleted })
+    };
+    // From before a dump.
+    assert!(!remove(&mut model, 0, "10.0.0.1"));
+    route(&mut model, net, 0, hops(&[(1, "10.0.0.2")]), Added);
+    assert!(!remove(&mut model, 5, "10.0.0.1"));
+    assert!(remove(&mut model, 0, "10.0.0.1"));
+    assert_eq!(goal(&model, net), to(&[(1, "10.0.0.2")]));
 }
 
 #[test]

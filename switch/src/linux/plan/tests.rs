@@ -1,6 +1,6 @@
 //! Next hops in tables of a device, within the limits of the program.
 
-use super::super::kernel::{Change, KernelRoute, RouteChange, Way};
+use super::super::kernel::{Change, Identity, KernelRoute, RouteChange, Way};
 use super::*;
 use crate::core::Core;
 use crate::ports::PortNumber;
@@ -80,10 +80,10 @@ impl Router {
             tos: 0,
             source: None,
             metric: 0,
-            protocol: 3,
-            preferred: None,
             has_mtu: false,
+            is_shared: false,
             way: Way::Hops(gateways.iter().map(hop).collect()),
+            identity: Identity { protocol: 3, ..Identity::default() },
         };
         self.model.apply(Change::Route { prefix: net(n), route, change });
     }
