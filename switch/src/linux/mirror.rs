@@ -288,6 +288,7 @@ impl Mirror {
         let Some(name) = taps::name_of(port.number, &self.options.names) else { return Ok(()) };
         let tap = taps::make(&name, port)?;
         self.model.set_port(tap.index, Some(port.number), port.up);
+        self.model.set_passed_over(tap.index, tap.is_passed_over());
         self.taps.insert(port.number, tap);
         Ok(())
     }
@@ -375,6 +376,9 @@ impl Mirror {
                     }
                 }
             }
+        }
+        for tap in self.taps.values() {
+            self.model.set_passed_over(tap.index, tap.is_passed_over());
         }
         self.refused.retain(|number| ports.iter().any(|port| port.number == *number));
         let gone: Vec<PortNumber> = self.taps.keys().copied().collect();

@@ -20,6 +20,8 @@ pub(super) struct Link {
     pub(super) up: bool,
     /// The link of its port is up.
     pub(super) carrier: bool,
+    /// The kernel passes over routes by it while it has no carrier, of IPv4 and of IPv6.
+    pub(super) is_passed_over: [bool; 2],
 }
 
 impl Link {
@@ -122,8 +124,33 @@ impl Model {
         }
     }
 
+    /// The kernel passes over routes by this interface while it has no carrier, or not (the sysctl
+    /// `ignore_routes_with_linkdown`), of IPv4 and of IPv6.
+    pub(super) fn set_passed_over(&mut self, index: u32, is_passed_over: [bool; 2]) {
+        let Some(link) = self.links.get_mut(&index) else { return };
+        if link.is_passed_over != is_passed_over {
+            link.is_passed_over = is_passed_over;
+            self.touch_routes(index);
+        }
+    }
+
+    /// Marks the routes by a link.
+    fn touch_routes(&mut self, index: u32) {
+        let is_by = |route: &KernelRoute| match &route.way {
+            Way::Hops(hops) => hops.iter().any(|hop| hop.link == index),
+            Way::Connected(link) => *link == index,
+            Way::Blackhole | Way::Kernel(_) => false,
+        };
+        let of_link = self.routes.iter().filter(|(_, routes)| routes.iter().any(is_by));
+        let of_link: Vec<Prefix> = of_link.map(|(prefix, _)| *prefix).collect();
+        of_link.into_iter().for_each(|prefix| self.touch_prefix(prefix));
+    }
+
     /// Marks everything that depends on a link, which may have changed.
     fn touch_link(&mut self, index: u32) {
+        if self.links.get(&index).is_some_and(|link| link.is_passed_over != [false; 2]) {
+            self.touch_routes(index);
+        }
         self.dirty.links.insert(index);
         let of_link = self.neighbours.keys().filter(|(_, link)| *link == index);
         for (address, link) in of_link {
@@ -255,10 +282,25 @@ impl Model {
         links.into_iter().for_each(|index| self.touch_link(index));
     }
 
+    /// The kernel passes over a route: its links are down, and it ignores such routes.
+    fn is_passed_over(&self, route: &KernelRoute, family: usize) -> bool {
+        let is_out = |index: u32| {
+            let link = self.links.get(&index);
+            link.is_some_and(|link| link.is_passed_over[family] && !link.works())
+        };
+        match &route.way {
+            Way::Hops(hops) => !hops.is_empty() && hops.iter().all(|hop| is_out(hop.link)),
+            Way::Connected(link) => is_out(*link),
+            Way::Blackhole | Way::Kernel(_) => false,
+        }
+    }
+
     /// The route that the kernel uses for a prefix. One for some of the packets only comes first, so that the kernel
     /// decides about all of them.
     fn used(&self, prefix: Prefix) -> Option<&KernelRoute> {
+        let family = usize::from(prefix.address.is_ipv6());
         let routes = self.routes.get(&prefix)?.iter();
+        let routes = routes.filter(|route| !self.is_passed_over(route, family));
         routes.min_by_key(|route| (!route.is_selective(), route.metric))
     }
 

@@ -51,6 +51,16 @@ impl Tap {
         frames
     }
 
+    /// Whether the kernel passes over routes by this interface while it has no carrier, of IPv4 and of IPv6.
+    pub(super) fn is_passed_over(&self) -> [bool; 2] {
+        ["ipv4", "ipv6"].map(|family| {
+            let name = &self.name;
+            let file = format!("/proc/sys/net/{family}/conf/{name}/ignore_routes_with_linkdown");
+            // A namespace without IPv6 has no such file.
+            std::fs::read_to_string(file).is_ok_and(|text| text.trim() != "0")
+        })
+    }
+
     /// Sets the interface's link to that of its port.
     pub(super) fn set_carrier(&mut self, up: bool) -> io::Result<()> {
         self.carrier = up;

@@ -257,6 +257,32 @@ fn a_removal_that_fits_none_of_the_routes_has_them_read_again() {
 }
 
 #[test]
+fn routes_by_a_link_that_is_down_are_passed_over_where_the_kernel_does() {
+    let mut model = model();
+    let [net, around] = ["10.1.0.0/16", "10.0.0.0/8"];
+    route(&mut model, around, 0, hops(&[(2, "10.0.2.2")]), Added);
+    route(&mut model, net, 10, hops(&[(1, "10.0.1.2")]), Added);
+    route(&mut model, net, 20, hops(&[(2, "10.0.2.2")]), Added);
+    model.set_port(1, Some(PortNumber(1)), false);
+    assert_eq!(goal(&model, net), to(&[(1, "10.0.1.2")]));
+    model.dirty = Default::default();
+    model.set_passed_over(1, [true, false]);
+    assert!(model.dirty.prefixes.contains(&prefix(net)), "{:?}", model.dirty);
+    assert_eq!(goal(&model, net), to(&[(2, "10.0.2.2")]));
+    // Without another one the prefix has no route, and a wider one counts.
+    route(&mut model, net, 20, hops(&[(2, "10.0.2.2")]), Deleted);
+    assert_eq!(goal(&model, net), None);
+    // One of several next hops is enough.
+    route(&mut model, net, 5, hops(&[(1, "10.0.1.2"), (2, "10.0.2.2")]), Added);
+    assert_eq!(goal(&model, net), to(&[(1, "10.0.1.2"), (2, "10.0.2.2")]));
+    route(&mut model, net, 5, hops(&[(1, "10.0.1.2"), (2, "10.0.2.2")]), Deleted);
+    model.dirty = Default::default();
+    model.set_port(1, Some(PortNumber(1)), true);
+    assert!(model.dirty.prefixes.contains(&prefix(net)), "{:?}", model.dirty);
+    assert_eq!(goal(&model, net), to(&[(1, "10.0.1.2")]));
+}
+
+#[test]
 fn a_neighbour_is_reached_where_the_longest_route_is_that_of_its_link() {
     let mut model = model();
     route(&mut model, "10.0.1.0/24", 0, Way::Connected(1), Added);
