@@ -259,7 +259,7 @@ pub struct Mapping {
 /// An action with words for the external values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedCall {
-    /// For which entries: `action`, `unresolved`, `kernel`, `blackhole`.
+    /// For which entries: `action`, `down`, `unresolved`, `kernel`, `blackhole`.
     pub role: String,
     /// The action.
     pub action: ActionId,

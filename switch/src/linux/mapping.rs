@@ -126,6 +126,11 @@ impl Mapped {
         EntryKey { table: self.table, matches, priority }
     }
 
+    /// The program has an action for this role.
+    pub(super) fn has(&self, role: &str) -> bool {
+        self.mapping.calls.iter().any(|call| call.role == role)
+    }
+
     /// The action of a role with these facts; `None` if the program has none for the role.
     pub(super) fn call(&self, role: &str, facts: &Facts) -> Option<ActionCall> {
         let call = self.mapping.calls.iter().find(|call| call.role == role)?;

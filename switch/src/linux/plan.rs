@@ -190,7 +190,10 @@ impl Plan {
 
     fn interface(&mut self, index: u32, model: &Model, writes: &mut Writes) {
         let Some(mapped) = &self.map.interfaces else { return };
-        let link = model.link(index).filter(|link| link.port.is_some() && link.up);
+        let link = model.link(index).filter(|link| link.port.is_some());
+        let is_up = link.is_some_and(|link| link.up);
+        let role = if is_up { "action" } else { "down" };
+        let link = link.filter(|_| is_up || mapped.has(role));
         let wanted = link.map(|link| Facts {
             port: link.port.unwrap_or_default(),
             mac: link.mac,
@@ -206,7 +209,7 @@ impl Plan {
         }
         if let Some(new) = wanted {
             let is_known = before.is_some_and(|old| key(&old) == key(&new));
-            let entity = entity(mapped, "action", &new);
+            let entity = entity(mapped, role, &new);
             let update = if is_known { Update::Modify(entity) } else { Update::Insert(entity) };
             writes.entry(update, Subject::Other);
             self.interfaces.insert(index, new);

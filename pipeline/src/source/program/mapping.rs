@@ -13,13 +13,14 @@ pub(crate) static MAPPING: MapShape = MapShape {
         needed("table", Shape::Name, "The table."),
         needed("key", Shape::MapOf(&Shape::Expression), "What each key of the table matches."),
         needed("action", Shape::Expression, "What an entry does, with words as arguments."),
+        key("down", Shape::Expression, "What an interface does that is down."),
         key("unresolved", Shape::Expression, "What a next hop does whose address is not known."),
         key("kernel", Shape::Expression, "What a route does that the kernel has to follow itself."),
         key("blackhole", Shape::Expression, "What a blackhole route does."),
     ],
 };
 /// The roles of the actions of a mapped table.
-const ROLES: [&str; 4] = ["action", "unresolved", "kernel", "blackhole"];
+const ROLES: [&str; 5] = ["action", "down", "unresolved", "kernel", "blackhole"];
 
 const MAPPED: Shape = Shape::Map(&MAPPING);
 /// The tables that can be mapped.

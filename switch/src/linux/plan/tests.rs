@@ -2,6 +2,7 @@
 
 use super::super::kernel::{Change, Identity, KernelRoute, RouteChange, Way};
 use super::*;
+use crate::control::Target;
 use crate::core::Core;
 use crate::ports::PortNumber;
 use crate::program::started;
@@ -14,10 +15,13 @@ parser:
   start: { extract: ethernet, select: ethernet.ether_type, cases: { 0x0800: ipv4 }, default: accept }
   ipv4: { extract: ipv4, next: accept }
 actions:
+  routed: { do: [] }
+  closed: { do: [ drop closed ] }
   via: { params: { next_hop: 16 }, do: [ meta.next_hop = next_hop ] }
   to_kernel: { do: [ punt kernel ] }
   send: { params: { port: port, dst: 48 }, do: [ std.egress_port = port, ethernet.dst = dst ] }
 tables:
+  interfaces: { key: { std.ingress_port: exact }, actions: [routed, closed], default: routed, size: 8 }
   routes4: { key: { ipv4.dst: lpm }, actions: [via, to_kernel], default: to_kernel, size: 64 }
   next_hops:
     key: { meta.next_hop: exact, ipv4.src: selector }
@@ -26,9 +30,11 @@ tables:
     default: to_kernel
     size: NUMBERS
 linux:
+  interfaces: { table: interfaces, key: { std.ingress_port: port }, action: routed, down: closed }
   neighbours: { table: next_hops, key: { meta.next_hop: number }, action: "send(port, neighbour)", unresolved: to_kernel }
   routes4: { table: routes4, key: { ipv4.dst: prefix }, action: via(number), kernel: to_kernel }
 ingress:
+  - apply: interfaces
   - apply: routes4
   - apply: next_hops
 deparser: { emit: [ethernet, ipv4] }
@@ -227,4 +233,32 @@ fn next_hops_have_their_numbers_in_the_order_of_their_routes() {
     let numbers: Vec<_> = (1..=50).map(|n| number(n as u8)).collect();
     let expected: Vec<_> = (1..=50).map(|number| Some(Installed::Via(number))).collect();
     assert_eq!(numbers, expected);
+}
+
+#[test]
+fn an_interface_that_is_down_stays_one_of_the_router() {
+    let mut router = Router::new(4);
+    let interface = |router: &Router| {
+        let table = Some(router.control.table("interfaces").unwrap());
+        let found = router.control.read(&Query::Entries { table }).unwrap();
+        let program = router.control.program();
+        let actions = found.into_iter().map(|entity| match entity {
+            Entity::TableEntry(TableEntry { target: Target::Action(call), .. }) => {
+                program.actions[call.action].name.clone()
+            }
+            other => panic!("{other:?}"),
+        });
+        actions.collect::<Vec<_>>()
+    };
+    router.flush();
+    assert_eq!(interface(&router), ["routed"]);
+    for (up, action) in [(false, "closed"), (true, "routed")] {
+        let (name, mac) = (String::new(), Some([2; 6]));
+        router.model.apply(Change::Link { index: 1, name, mac, mtu: 1500, up });
+        router.flush();
+        assert_eq!(interface(&router), [action]);
+    }
+    router.model.apply(Change::LinkGone { index: 1 });
+    router.flush();
+    assert!(interface(&router).is_empty());
 }
