@@ -73,6 +73,8 @@ pub(super) struct Map {
     pub(super) group_size: u32,
     /// The action of an unreachable next hop, unless the program has one.
     pub(super) miss: ActionCall,
+    /// The mappings by names, to compare those of two programs.
+    pub(super) text: String,
 }
 
 /// True for a program with tables for entries of the host's network stack.
@@ -151,6 +153,32 @@ fn of_prefix(kind: MatchKind, prefix: Prefix) -> Match {
     }
 }
 
+/// The mappings of a program, and the action of an unreachable next hop: programs with the same text have the same entries for
+/// the same state of the kernel.
+fn text(program: &Program, miss: &ActionCall) -> String {
+    let value = |value: &MappedValue| match value {
+        MappedValue::Number(number) => number.to_string(),
+        MappedValue::Word(word, _) => word.clone(),
+    };
+    let mut text = String::new();
+    for mapping in &program.linux {
+        let table = &program.tables[mapping.table];
+        text += &format!("{} {}", mapping.name, table.name);
+        for (key, of) in table.keys.iter().zip(&mapping.keys) {
+            text += &format!(" {} {:?} {:?}", key.name, key.kind, of.as_ref().map(value));
+        }
+        for call in &mapping.calls {
+            let args: Vec<String> = call.args.iter().map(value).collect();
+            let action = &program.actions[call.action].name;
+            text += &format!(" {} {action}({})", call.role, args.join(","));
+        }
+        text.push('\n');
+    }
+    // A program without `neighbours` has none.
+    let miss_of = program.actions.get(miss.action).map(|action| &action.name);
+    text + &format!("{miss_of:?} {:?}", miss.args)
+}
+
 fn filled(call: &MappedCall, facts: &Facts) -> ActionCall {
     let args = call.args.iter().map(|value| match value {
         MappedValue::Number(number) => *number,
@@ -196,6 +224,7 @@ impl Map {
             numbers,
             groups,
             group_size,
+            text: text(program, &miss),
             miss,
         }
     }

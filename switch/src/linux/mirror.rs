@@ -316,7 +316,7 @@ impl Mirror {
         };
         if self.plan.is_none() {
             let text = format!(
-                "linux: program {} has no `linux:`: nothing of the kernel is in its tables",
+                "linux: program {} has no `linux:`: its tables do not follow the kernel",
                 program.name
             );
             (self.notify)(&text);

@@ -72,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// Another program has these mappings, and may have kept tables of the one before. Next hops keep their numbers:
+    /// Another program has the same mappings, and may have kept tables of the one before. Next hops keep their numbers:
     /// kept routes lead to the same ones.
     pub(super) fn adopt(&mut self, map: Map, control: &Control) {
         let of_prefix = |prefix| Facts { prefix: Some(prefix), ..Facts::default() };
@@ -100,9 +100,10 @@ impl Plan {
         self.map = map;
     }
 
-    /// Whether this plan's next hops can be those of another mapping.
+    /// Whether this plan's next hops and entries can be those of another mapping.
     pub(super) fn fits(&self, map: &Map) -> bool {
-        self.map.has_members == map.has_members
+        self.map.text == map.text
+            && self.map.has_members == map.has_members
             && self.map.numbers <= map.numbers
             && self.map.groups <= map.groups
             && self.map.group_size <= map.group_size

@@ -144,6 +144,18 @@ fn another_program_has_what_the_kernel_knows() {
         kernel.ip("route del 203.0.113.0/24");
         eventually("it goes", || contents(&control) == before);
     }
+    // With another mapping it is as after a start, also where tables are kept.
+    let other = program(|text| text.replace("kernel: to_kernel", "kernel: no_route"));
+    control.swap(&other, Keep::Nothing).expect("a swap");
+    eventually("all is there", || contents(&control).len() == before.len());
+    let fresh = contents(&control);
+    control.swap(&program(|text| text), Keep::WhatFits).expect("a swap");
+    eventually("the first mapping is in force", || {
+        let now = contents(&control);
+        now.len() == fresh.len() && now != fresh
+    });
+    control.swap(&other, Keep::WhatFits).expect("a swap");
+    eventually("the other one is in force", || contents(&control) == fresh);
     drop(handle);
     assert!(!kernel.ip("-o link").contains("swp1"), "the interface goes with the handle");
     stop.store(true, Ordering::Relaxed);

@@ -262,3 +262,16 @@ fn an_interface_that_is_down_stays_one_of_the_router() {
     router.flush();
     assert!(interface(&router).is_empty());
 }
+
+/// Entries that a table keeps have the actions of the old program.
+#[test]
+fn the_entries_of_another_mapping_are_written_anew() {
+    let router = Router::new(4);
+    let map = |kernel: &str| {
+        let text = PROGRAM.replace("NUMBERS", "4").replace("kernel: to_kernel", kernel);
+        let (_, _core, control) = started("router.yaml", &text);
+        Map::of(&control.program())
+    };
+    assert!(router.plan.fits(&map("kernel: to_kernel")));
+    assert!(!router.plan.fits(&map("kernel: via(9)")));
+}
