@@ -193,7 +193,18 @@ fn advised<T>(text: Text<'_>, read: Parsed<T>) -> Parsed<T> {
 
 /// `ipv4.ttl = ipv4.ttl - 1`, `drop ttl_expired`, `route(3)`.
 pub fn statement(text: Text<'_>) -> Parsed<StmtKind> {
-    advised(text, statement::parse(text))
+    advised(text, statement::parse(text)).map_err(|error| match is_fraction(&error) {
+        true => SyntaxError { help: Some(FRACTIONS.into()), ..error },
+        false => error,
+    })
+}
+
+/// The help for a fraction in a calculation.
+const FRACTIONS: &str =
+    "`x >> 1` is a half of `x`; a rate control has other fractions as a parameter with `fraction`";
+
+fn is_fraction(error: &SyntaxError) -> bool {
+    error.message.ends_with(lexer::FRACTION)
 }
 
 /// `0x0800 &&& 0xff00`, `1..5`, `10.0.0.0/8`, `_`, `@known`, or an expression.
@@ -287,17 +298,21 @@ pub fn cell(text: Text<'_>) -> Parsed<(Name, AstExpr)> {
 
 /// A whole number from 0: `42`, `0x2a`, `0b101010`, `1_000`.
 pub fn count(text: Text<'_>) -> Parsed<Sp<u64>> {
-    let found = expression(text)?;
+    let wrong = |span: SourceSpan| SyntaxError {
+        code: codes::BAD_NUMBER,
+        span,
+        message: format!("expected a whole number, found `{}`", shown(text.text.trim())),
+        help: None,
+    };
+    let found = expression(text).map_err(|error| match is_fraction(&error) {
+        true => wrong(trimmed_span(text)),
+        false => error,
+    })?;
     match found.value {
-        crate::ast::Ast::Number { value, bits: None } if value <= u128::from(u64::MAX) => {
+        Ast::Number { value, bits: None } if value <= u128::from(u64::MAX) => {
             Ok(Sp::new(value as u64, found.span))
         }
-        _ => Err(SyntaxError {
-            code: codes::BAD_NUMBER,
-            span: found.span,
-            message: format!("expected a whole number, found `{}`", shown(text.text.trim())),
-            help: None,
-        }),
+        _ => Err(wrong(found.span)),
     }
 }
 

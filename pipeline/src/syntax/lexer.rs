@@ -34,6 +34,9 @@ pub(super) struct Token<'a> {
     pub(super) end: usize,
 }
 
+/// The end of the message about `1.5`.
+pub(super) const FRACTION: &str = "begins a fraction, and numbers are whole";
+
 /// Symbols, longer ones before their prefixes.
 const SIGNS: &[&str] = &[
     "&&&", "|+|", "|-|", "==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "++", "..", "+", "-", "*",
@@ -269,9 +272,8 @@ fn number(input: &str) -> Lexed<'_, Kind<'_>> {
                 Some("write four numbers from 0 to 255: `10.0.0.0`"),
             );
         }
-        let message = format!("`{word}.` begins a fraction, and numbers are whole");
-        let help = "`x >> 1` is a half of `x`; a rate control has other fractions as a parameter with `fraction`";
-        return failure(input, &input[..word.len() + 1], message, Some(help));
+        let message = format!("`{word}.` {FRACTION}");
+        return failure(input, &input[..word.len() + 1], message, None);
     }
     let (bits, digits) = match word.split_once('w') {
         Some((bits, digits)) => match bits.parse::<u32>() {

@@ -179,6 +179,7 @@ fn statements() {
     );
     assert!(matches!(statement(text("let x = 1")), Ok(StmtKind::Let(..))));
     let help = |source: &str| statement(text(source)).expect_err(source).help.unwrap_or_default();
+    assert!(help("a = a * 1.5").contains("`x >> 1` is a half of `x`"));
     assert!(help("a.b == 1").contains("`=` assigns"));
     assert!(help("a += 1").contains("`x = x + ..`"));
     assert!(help("a.b").contains("assigns"));
@@ -219,6 +220,12 @@ fn names_targets_cells_counts() {
     assert!(cell(text("flow")).is_err());
     assert_eq!(count(text("0x10")).expect("reads").value, 16);
     assert!(count(text("-1")).is_err());
+    let fraction = count(text("2.5")).expect_err("a fraction");
+    assert_eq!(
+        (fraction.message.as_str(), fraction.help),
+        ("expected a whole number, found `2.5`", None)
+    );
+    assert_eq!(expression(text("2.5")).expect_err("a fraction").help, None);
     assert!(count(text("8w1")).is_err());
     assert!(count(text("99999999999999999999")).is_err());
 }
