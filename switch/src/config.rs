@@ -516,6 +516,7 @@ mod tests {
             ("  port_defaults: { pfc_enable: [8] }\n", 20, "priorities go from 0 to 7"),
             ("  port_defaults: { default_tc: 8 }\n", 20, "classes go from 0 to 7"),
             ("  port_defaults: { pfcwd: { poll_interval: 300 ms } }\n", 29, "not between 1 us"),
+            ("  port_defaults: { pfcwd: { detection_time: 0 ms } }\n", 29, "give at least 1 us"),
             (
                 "  buffer_profiles: { ingress_lossy: { pool: ingress_lossy_pool, dynamic_th: 11 } }\n",
                 65,
@@ -538,6 +539,25 @@ mod tests {
         let report = config.queues(&[]).expect("queues").expect_err("a wrong value");
         let places: Vec<_> = report.problems.iter().filter_map(|one| one.at.as_deref()).collect();
         assert_eq!(places, ["switch.yaml:2:22", "switch.yaml:3:22"], "{report}");
+    }
+
+    /// A value of all ports may mean nothing for one of them, unless that port says that it has no use for it.
+    #[test]
+    fn a_warning_about_one_port_names_it() {
+        let warnings = |third: &str| {
+            let text = format!(
+                "ports:\n  1: {{ pfc_enable: [] }}\n  2: {{ pfc_enable: [] }}\n  3: {{ {third} }}\n\
+                 qos:\n  port_defaults: {{ rate: 10Gbps, pfcwd: {{ action: drop }} }}\n"
+            );
+            let config = read(&text).0.expect("a configuration");
+            let qos = config.queues(&[]).expect("queues").unwrap_or_else(|why| panic!("{why}"));
+            let all = qos.report.warnings.iter().map(ToString::to_string);
+            all.filter(|one| one.contains("pfcwd")).collect::<Vec<_>>()
+        };
+        let found = warnings("").join("\n");
+        assert!(found.starts_with("port 3, pfcwd: no priority has PFC"), "{found}");
+        assert!(found.ends_with("(switch.yaml:6:34)") && found.lines().count() == 1, "{found}");
+        assert_eq!(warnings("pfc_enable: []"), [] as [&str; 0]);
     }
 
     #[test]

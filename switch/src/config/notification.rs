@@ -102,7 +102,7 @@ impl TryFrom<ClassMap> for VirtualLanes {
 
     fn try_from(map: ClassMap) -> Result<VirtualLanes, String> {
         let mut lanes = SlToVl::default();
-        for (lane, said) in lanes.0.iter_mut().zip(spread::<u8, 16>(&map.0)?) {
+        for (lane, said) in lanes.0.iter_mut().zip(spread::<u8, 16>(&map.0, LEVELS)?) {
             *lane = said.unwrap_or(*lane);
             if *lane > VL_MAX {
                 return Err(format!("virtual lane {lane}: data has lanes 0 to {VL_MAX}"));
@@ -112,6 +112,7 @@ impl TryFrom<ClassMap> for VirtualLanes {
     }
 }
 
+const LEVELS: (&str, &str) = ("service level", "service levels");
 /// The largest virtual lane that data may have; 15 is for subnet management.
 const VL_MAX: u8 = 14;
 

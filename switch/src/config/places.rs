@@ -16,10 +16,13 @@ pub(super) struct Places(BTreeMap<String, String>);
 const DEPTH: usize = 4;
 const PARTS_MAX: usize = 20_000;
 
+/// Ports of one problem that are named.
+const PORTS_SHOWN: usize = 16;
+
 /// The place of a problem.
 struct Found<'a> {
     at: &'a str,
-    /// The part that several ports share, if it is one: `profile "x"`, `port_defaults, default_tc`.
+    /// The part that several ports share, if it is one: `profile "x"`.
     shared: Option<String>,
 }
 
@@ -71,18 +74,12 @@ impl Places {
             "port" => {
                 let own = [format!("ports.{second}"), format!("qos.ports.{second}")];
                 let value = |of: &String| Some(format!("{of}.{}", key?));
-                let values: Vec<String> = own.iter().filter_map(value).collect();
+                // A value that all ports share may be wrong for some of them.
+                let all = [own.as_slice(), &["qos.port_defaults".to_owned()]].concat();
+                let values: Vec<String> = all.iter().filter_map(value).collect();
                 if let Some(found) = values.iter().find_map(|path| found(path, None)) {
                     return Some(found);
                 }
-                let of_all = key.and_then(|key| {
-                    let shared = Some(format!("port_defaults, {key}"));
-                    found(&format!("qos.port_defaults.{key}"), shared)
-                });
-                if of_all.is_some() {
-                    return of_all;
-                }
-                let all = [own.as_slice(), &["qos.port_defaults".to_owned()]].concat();
                 let keys = profile_key(place).into_iter();
                 let keys = keys.flat_map(|key| all.iter().map(move |of| format!("{of}.{key}")));
                 keys.chain(all.iter().cloned()).collect()
@@ -141,7 +138,12 @@ fn merge_ports(problems: &mut Vec<Problem>) {
         [] | [_] => problem,
         [first, ..] => {
             let rest = problem.place.get("port ".len() + first.len()..).unwrap_or_default();
-            Problem { place: format!("ports {}{rest}", ports.join(", ")), ..problem }
+            let more = match ports.len().saturating_sub(PORTS_SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named = &ports[..ports.len().min(PORTS_SHOWN)];
+            Problem { place: format!("ports {}{more}{rest}", named.join(", ")), ..problem }
         }
     }));
 }

@@ -73,19 +73,21 @@ impl<'de> Deserialize<'de> for ClassKey {
 #[serde(transparent)]
 pub struct ClassMap(pub BTreeMap<ClassKey, u8>);
 
-/// Spreads keyed values over classes 0 to N-1; `None` where no key applies. Errors have the key.
+/// Spreads keyed values over classes 0 to N-1, or DSCPs, or what `of` names with its plural; `None` where no key applies.
+/// Errors have the key.
 pub(in crate::config) fn spread<V: Clone, const N: usize>(
     map: &BTreeMap<ClassKey, V>,
+    (of, all): (&str, &str),
 ) -> Result<[Option<V>; N], String> {
     let mut classes: [Option<V>; N] = std::array::from_fn(|_| None);
     for (key, value) in map {
         let ClassKey::Range(from, to) = key else { continue };
         for class in *from..=*to {
             let Some(entry) = classes.get_mut(usize::from(class)) else {
-                return Err(format!("{key}: classes here go from 0 to {}", N - 1));
+                return Err(format!("{key}: {all} here go from 0 to {}", N - 1));
             };
             if entry.replace(value.clone()).is_some() {
-                return Err(format!("{key}: class {class} is named twice"));
+                return Err(format!("{key}: {of} {class} is named twice"));
             }
         }
     }

@@ -303,18 +303,19 @@ impl Resolver<'_> {
         &mut self,
         place: &str,
         map: Option<&BTreeMap<ClassKey, V>>,
+        of: (&str, &str),
     ) -> [Option<V>; N] {
         let Some(map) = map else { return std::array::from_fn(|_| None) };
-        spread(map).unwrap_or_else(|message| {
+        spread(map, of).unwrap_or_else(|message| {
             self.refuse(place, message);
             std::array::from_fn(|_| None)
         })
     }
 
-    /// A named map as an array; absent classes take `absent(class)`.
+    /// A named map as an array; absent keys, which are what `of` names, take `absent(key)`.
     fn map<const N: usize>(
         &mut self,
-        place: &str,
+        (place, of): (&str, (&str, &str)),
         maps: &BTreeMap<String, ClassMap>,
         name: &Option<String>,
         absent: impl Fn(usize) -> u8,
@@ -326,7 +327,7 @@ impl Resolver<'_> {
             self.refuse(&place, format!("there is no such map; known: {}", known.join(", ")));
             return std::array::from_fn(absent);
         };
-        let values: [Option<u8>; N] = self.spread_or_refuse(&place, Some(&map.0));
+        let values: [Option<u8>; N] = self.spread_or_refuse(&place, Some(&map.0), of);
         if let Some(value) = values.iter().flatten().find(|value| usize::from(**value) >= CLASSES) {
             self.refuse(
                 &place,

@@ -130,8 +130,15 @@ fn contradictions_are_refused_with_their_numbers() {
     refused(r#"{ "port_defaults": { "pfc_enable": [8] } }"#, "priorities go from 0 to 7");
     refused(
         r#"{ "port_defaults": { "queue_wred": { "3-9": "X" } } }"#,
-        "classes here go from 0 to 7",
+        "3-9: queues here go from 0 to 7",
     );
+    let dscps = |map: &str| {
+        format!(
+            r#"{{ "dscp_to_tc_maps": {{ "F": {map} }}, "port_defaults": {{ "dscp_to_tc_map": "F" }} }}"#
+        )
+    };
+    refused(&dscps(r#"{ "24-64": 3 }"#), "24-64: DSCPs here go from 0 to 63");
+    refused(&dscps(r#"{ "24-31": 3, "30": 4 }"#), "30: DSCP 30 is named twice");
 }
 
 #[test]
@@ -244,7 +251,12 @@ fn numbers_that_no_link_has_are_refused() {
     refused(&azure(r#""max_burst": "1 KB""#, ""), "max_burst is the bucket of max_rate");
     refused(
         &azure(r#""pfcwd": { "restoration_time": "1 ns" }"#, ""),
-        "poll_interval 1 ns is not between 1 us and restoration_time 1 ns",
+        "port 1, pfcwd.restoration_time: 1 ns: give at least 1 us",
+    );
+    refused(&azure(r#""pfcwd": { "detection_time": "0 ms" }"#, ""), "pfcwd.detection_time: 0");
+    refused(
+        &azure(r#""pfcwd": { "detection_time": "1 ms", "poll_interval": "2 ms" }"#, ""),
+        "poll_interval 2 ms is not between 1 us and detection_time 1 ms",
     );
     refused(&azure("", r#""packet_slots": 100, "hold_slots": 101,"#), "101 of 100 packet_slots");
     refused(&azure("", r#""hold_slots": 4000000000,"#), "4000000000: give 0 to 1000000");

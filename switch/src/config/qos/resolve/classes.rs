@@ -21,6 +21,9 @@ const TRIM_SIZE_MAX: Bytes = Bytes::new(9_216);
 
 /// The profile of queues without another.
 const EGRESS_LOSSY: &str = "egress_lossy";
+/// Keys of maps, with their plurals.
+const GROUPS: (&str, &str) = ("priority group", "priority groups");
+const QUEUES: (&str, &str) = ("queue", "queues");
 
 /// The queues of a port, and the names of what they use.
 pub(super) struct QueuesPlan {
@@ -113,7 +116,7 @@ impl<'a> Resolver<'a> {
     ) -> Vec<GroupPlan> {
         let key = format!("{place}, priority_groups");
         let names: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key, section.priority_groups.as_ref());
+            self.spread_or_refuse(&key, section.priority_groups.as_ref(), GROUPS);
         let mut plans = Vec::with_capacity(CLASSES);
         for (number, name) in names.into_iter().enumerate() {
             let name = name.unwrap_or_else(|| "ingress_lossy".to_owned());
@@ -180,11 +183,14 @@ impl<'a> Resolver<'a> {
         let config = self.config;
         let key = |what: &str| format!("{place}, {what}");
         let buffers: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key("queue_buffers"), section.queue_buffers.as_ref());
+            self.spread_or_refuse(&key("queue_buffers"), section.queue_buffers.as_ref(), QUEUES);
         let wreds: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key("queue_wred"), section.queue_wred.as_ref());
-        let schedulers: [Option<String>; CLASSES] =
-            self.spread_or_refuse(&key("queue_schedulers"), section.queue_schedulers.as_ref());
+            self.spread_or_refuse(&key("queue_wred"), section.queue_wred.as_ref(), QUEUES);
+        let schedulers: [Option<String>; CLASSES] = self.spread_or_refuse(
+            &key("queue_schedulers"),
+            section.queue_schedulers.as_ref(),
+            QUEUES,
+        );
         let queues = std::array::from_fn(|q| {
             let place = format!("{place}, queue {q}");
             let buffer = buffers[q].as_deref().unwrap_or(EGRESS_LOSSY);

@@ -8,6 +8,10 @@ use crate::units::{BitsPerSec, Quanta};
 use super::super::{FlowControlWord, PortSection, StormActionWord};
 use super::{Classifier, Resolver};
 
+/// Keys of maps, with their plurals.
+const CLASS: (&str, &str) = ("class", "classes");
+const PRIORITY: (&str, &str) = ("priority", "priorities");
+
 impl Resolver<'_> {
     pub(super) fn classifier(&mut self, place: &str, section: &PortSection) -> Classifier {
         let config = self.config;
@@ -20,25 +24,25 @@ impl Resolver<'_> {
             trust: section.trust.unwrap_or_default(),
             default_tc: default_tc % CLASSES as u8,
             dscp_to_tc: self.map(
-                &named("dscp_to_tc_map"),
+                (&named("dscp_to_tc_map"), ("DSCP", "DSCPs")),
                 &config.dscp_to_tc_maps,
                 &section.dscp_to_tc_map,
                 |_| default_tc,
             ),
             pcp_to_tc: self.map(
-                &named("dot1p_to_tc_map"),
+                (&named("dot1p_to_tc_map"), ("PCP", "PCPs")),
                 &config.dot1p_to_tc_maps,
                 &section.dot1p_to_tc_map,
                 |_| default_tc,
             ),
             tc_to_queue: self.map(
-                &named("tc_to_queue_map"),
+                (&named("tc_to_queue_map"), CLASS),
                 &config.tc_to_queue_maps,
                 &section.tc_to_queue_map,
                 |tc| tc as u8,
             ),
             tc_to_group: self.map(
-                &named("tc_to_pg_map"),
+                (&named("tc_to_pg_map"), CLASS),
                 &config.tc_to_priority_group_maps,
                 &section.tc_to_pg_map,
                 |tc| tc as u8,
@@ -86,13 +90,13 @@ impl Resolver<'_> {
             mode,
             enabled,
             priority_to_queue: self.map(
-                &format!("{place}, pfc_to_queue_map"),
+                (&format!("{place}, pfc_to_queue_map"), PRIORITY),
                 &config.pfc_priority_to_queue_maps,
                 &section.pfc_to_queue_map,
                 |priority| priority as u8,
             ),
             priority_to_group: self.map(
-                &format!("{place}, pfc_to_pg_map"),
+                (&format!("{place}, pfc_to_pg_map"), PRIORITY),
                 &config.pfc_priority_to_priority_group_maps,
                 &section.pfc_to_pg_map,
                 |priority| priority as u8,
@@ -121,7 +125,10 @@ impl Resolver<'_> {
             return None;
         };
         if flow.mode != FlowControl::Pfc {
-            if section.flow_control != Some(FlowControlWord::Off) {
+            // A port that says that it has none means it.
+            let is_meant = section.flow_control == Some(FlowControlWord::Off)
+                || section.pfc_enable.as_ref().is_some_and(Vec::is_empty);
+            if !is_meant {
                 let message = "no priority has PFC, so pfcwd watches nothing: write pfc_enable, or leave pfcwd out";
                 self.warn(&format!("{place}, pfcwd"), message.to_owned());
             }
@@ -147,8 +154,15 @@ impl Resolver<'_> {
                 StormActionWord::Alert => StormAction::Alert,
             },
         };
+        let (least, times) =
+            (Span::from_us(1), [("detection_time", detection), ("restoration_time", restoration)]);
+        let mut has_time = true;
+        for (key, time) in times.iter().filter(|(_, time)| *time < least) {
+            has_time = false;
+            self.refuse(&format!("{place}, pfcwd.{key}"), format!("{time}: give at least {least}"));
+        }
         let (poll, most) = (watchdog.poll, detection.min(restoration));
-        if poll < Span::from_us(1) || poll > most {
+        if has_time && (poll < least || poll > most) {
             let (key, what) = match detection <= restoration {
                 true => ("detection_time", detection),
                 false => ("restoration_time", restoration),
