@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use wireyard_pipeline::diag::safe::shown;
 
@@ -58,7 +58,7 @@ pub(crate) fn in_words(path: &Path, error: &io::Error) -> String {
 pub fn create_output(file: &Path) -> io::Result<File> {
     let is_pipe = std::fs::metadata(file).is_ok_and(|meta| meta.file_type().is_fifo());
     if !is_pipe {
-        return File::create(file);
+        return create_alone(file);
     }
     let at_once = OFlags::NONBLOCK.bits() as i32;
     let opened = File::options().write(true).custom_flags(at_once).open(file);
@@ -69,6 +69,63 @@ pub fn create_output(file: &Path) -> io::Result<File> {
     // The thread that writes to it waits for a slow reader.
     rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
     Ok(pipe)
+}
+
+/// Empties a file, or creates it, under a lock: of two processes that write one file, each would destroy what the other
+/// has written.
+fn create_alone(file: &Path) -> io::Result<File> {
+    let opened = File::options().write(true).create(true).truncate(false).open(file)?;
+    if opened.metadata()?.is_file() {
+        lock_alone(&opened)?;
+        opened.set_len(0)?;
+    }
+    Ok(opened)
+}
+
+/// Takes the advisory lock of an open file, which is released when it is closed.
+///
+/// # Errors
+/// Another process has it.
+pub(crate) fn lock_alone(file: &File) -> io::Result<()> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            Err(io::Error::other("another process writes it: name another file"))
+        }
+        // Some file systems of a network have no locks.
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Checks that no other process writes a file.
+///
+/// # Errors
+/// One does.
+pub(crate) fn is_unwritten(file: &Path) -> io::Result<()> {
+    // Opening a FIFO would wait for its reader.
+    if !std::fs::metadata(file).is_ok_and(|found| found.is_file()) {
+        return Ok(());
+    }
+    File::options().append(true).open(file).map_or(Ok(()), |opened| lock_alone(&opened))
+}
+
+/// Renames a file with contents to `FILE.1`, in the place of an earlier one, and returns that name; `None` if there is
+/// none to keep.
+///
+/// # Errors
+/// Another process writes it; the operating system's error.
+pub(crate) fn keep_old(file: &Path) -> io::Result<Option<PathBuf>> {
+    let has_contents = |found: std::fs::Metadata| found.is_file() && found.len() > 0;
+    if !std::fs::metadata(file).is_ok_and(has_contents) {
+        return Ok(None);
+    }
+    is_unwritten(file)?;
+    // Behind its symbolic links, because it is not the link that is renamed.
+    let file = file.canonicalize()?;
+    let mut old = file.clone().into_os_string();
+    old.push(".1");
+    let old = PathBuf::from(old);
+    std::fs::rename(&file, &old)?;
+    Ok(Some(old))
 }
 
 /// Checks that a regular file can be written. Its contents stay, and one that did not exist is removed again: name it

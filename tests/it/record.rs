@@ -305,6 +305,33 @@ fn a_cut_record_keeps_its_length() {
     assert_eq!((received.bytes, received.kept), (1000, 128), "{seen:#?}");
 }
 
+/// Of two switches with one file the second is refused, and the first loses nothing. What an earlier run recorded stays.
+#[test]
+fn a_file_has_one_writer_and_an_older_capture_is_kept() {
+    let Some(_network) = cables("a_file_has_one_writer_and_an_older_capture_is_kept") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (capture, out) = (path("a.pcapng"), path("out.pcap"));
+    std::fs::write(&capture, "of an earlier run").unwrap();
+    let output = format!("2=pcap:,out={out}");
+    let mut first = Switch::on(PROGRAM, &["1=raw:sw1", &output], &["--capture", &capture]);
+    let said = format!("capture {capture}: the one before is {capture}.1 now");
+    first.await_text(&said, Duration::from_secs(10));
+    assert_eq!(std::fs::read_to_string(path("a.pcapng.1")).unwrap(), "of an earlier run");
+    let refused = |arguments: &[&str]| {
+        let ended = run(&[&["run", PROGRAM, "--control", "none"], arguments].concat());
+        ended.expect(2, &["another process writes it: name another file"]);
+        assert!(!ended.err.contains("runs on"), "{}", ended.err);
+    };
+    refused(&["--port", "1=raw:sw2", "--capture", &capture]);
+    refused(&["--port", &format!("1=pcap:,out={out}")]);
+    first.end("TERM").expect(0, &[]);
+    assert!(std::fs::metadata(&capture).unwrap().len() > 0, "the first has its file");
+    assert_eq!(std::fs::read_to_string(path("a.pcapng.1")).unwrap(), "of an earlier run");
+}
+
 /// A file that cannot be made, or is the port's own, starts nothing.
 #[test]
 fn a_bad_file_is_refused() {

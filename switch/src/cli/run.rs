@@ -275,6 +275,7 @@ fn ports(args: &RunArgs, loaded: &Loaded) -> Result<(Option<PortFile>, Vec<Numbe
     if let Some(path) = &args.port_file {
         let file = PortFile::read(path, args.capture.clone(), loaded.sources())?;
         let specs = file.ports().to_vec();
+        files::check_unwritten(&specs)?;
         return Ok((Some(file), specs));
     }
     let specs = port_specs(args, loaded.config.as_ref())?;
@@ -283,6 +284,7 @@ fn ports(args: &RunArgs, loaded: &Loaded) -> Result<(Option<PortFile>, Vec<Numbe
         return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
     }
     files::check(&specs, &loaded.sources())?;
+    files::check_unwritten(&specs)?;
     Ok((None, specs))
 }
 

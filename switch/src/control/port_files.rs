@@ -63,7 +63,9 @@ impl Control {
             spec.capture = Some(joined.path.clone());
         }
         // Checked here because a port opens its file only with its first frame.
-        files::check_beside(&[(number, spec.clone())], &used).map_err(|error| {
+        let output = PortSpec { capture: None, ..spec.clone() };
+        let checked = files::check_beside(&[(number, spec.clone())], &used);
+        checked.and_then(|()| files::check_unwritten(&[(number, output)])).map_err(|error| {
             let advice = error.refused().map_or(String::new(), confine::advice);
             ControlError::FailedPrecondition(error.to_string() + &advice)
         })?;

@@ -8,6 +8,7 @@ use super::device::no_port;
 use super::{Control, ControlError};
 use crate::confine;
 use crate::core::{Core, PortState};
+use crate::folder::lock_alone;
 use crate::ports::PortNumber;
 use crate::recorder::{Keep, Recorder};
 use crate::tm::{
@@ -256,7 +257,8 @@ impl Control {
         self.ask(worker, move |core, _| core.captures().check_recorded(&wanted))?
             .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         // This thread creates the file, not the worker.
-        let new = File::create_new(file).map_err(|error| match error.kind() {
+        let new = File::create_new(file).and_then(|new| lock_alone(&new).map(|()| new));
+        let new = new.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => ControlError::exists(file),
             _ => {
                 let (file, advice) = (file.display(), confine::advice(&error));
@@ -280,7 +282,7 @@ impl Control {
         begun
     }
 
-    /// Ends the captures of a port, or of all; returns the number of ports that were recorded.
+    /// Ends the captures of a port, or of all; returns the number of captures that this changed.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].

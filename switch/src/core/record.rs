@@ -4,10 +4,11 @@
 //! port, and also in the file of its egress port if that is another file. [`recorder`](crate::recorder) does the
 //! writing; a port without a recording costs a test of an `Option` for each burst.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
@@ -16,7 +17,7 @@ use super::error::DeviceError;
 use super::message::{Message, Topic};
 use super::ports::Ports;
 use super::slot::Slot;
-use crate::folder::FileError;
+use crate::folder::{FileError, keep_old};
 use crate::pcap::PcapError;
 use crate::pcap::seen::{self, Way};
 use crate::ports::capture::number_of;
@@ -74,17 +75,20 @@ struct Given {
 }
 
 impl Recording {
-    /// Records a port into `file` from now on; ports may share a file.
+    /// Records a port into `file` from now on; ports may share a file. Returns a message about an older capture in it.
     ///
     /// # Errors
     /// The file cannot be created.
-    pub(super) fn add(&mut self, port: &mut Slot, file: &Path) -> Result<(), FileError> {
-        let index = match self.find(file) {
-            Some(index) => index,
-            None => self.begin(Recorder::create(file)?, true),
+    fn add(&mut self, port: &mut Slot, file: &Path) -> Result<Option<String>, FileError> {
+        let (index, said) = match self.find(file) {
+            Some(index) => (index, None),
+            None => {
+                let said = kept(file);
+                (self.begin(Recorder::create(file)?, true), said)
+            }
         };
         self.describe(port, index);
-        Ok(())
+        Ok(said)
     }
 
     /// The index of the file at this path, if it is being written.
@@ -146,10 +150,12 @@ impl Recording {
         self.files.get(&place.file).is_some_and(|file| file.waits)
     }
 
-    /// Ends the files that are open without a port.
-    pub(super) fn end_waiting(&mut self) {
-        let waiting = self.files.values_mut().filter(|file| !file.recorder.has_ports());
-        waiting.for_each(|file| file.recorder.end());
+    /// Ends the files that are open without a port; returns their number.
+    fn end_waiting(&mut self) -> usize {
+        let is_waiting =
+            |file: &&mut File| !file.recorder.has_ports() && !file.recorder.has_ended();
+        let waiting = self.files.values_mut().filter(is_waiting);
+        waiting.map(|file| file.recorder.end()).count()
     }
 
     /// Removes a port from this file, which stays open.
@@ -299,6 +305,16 @@ impl Recording {
     }
 }
 
+/// Keeps the capture of an earlier run, which may show why that ended; returns a message about it. A switch that is
+/// started again and again is not stopped by it.
+fn kept(file: &Path) -> Option<String> {
+    let name = shown(file);
+    match keep_old(file) {
+        Ok(old) => old.map(|old| format!("capture {name}: the one before is {} now", shown(&old))),
+        Err(why) => Some(format!("capture {name}: the one before is not kept: {why}")),
+    }
+}
+
 /// The capture files of a device with its ports.
 pub(crate) struct Captures<'a> {
     pub(super) ports: &'a mut Ports,
@@ -319,7 +335,9 @@ impl Captures<'_> {
         let Some(file) = &spec.capture else { return Ok(()) };
         let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
         let added = self.files.add(&mut self.ports[slot], file);
-        added.map_err(|source| DeviceError::Capture { port: number, source })
+        let said = added.map_err(|source| DeviceError::Capture { port: number, source })?;
+        self.ports.messages.extend(said.map(|text| Message::new(Topic::Port(number), text)));
+        Ok(())
     }
 
     /// Checks that none of these ports is recorded.
@@ -358,29 +376,28 @@ impl Captures<'_> {
         Ok(())
     }
 
-    /// Stops recording a port, or all; files that record no port any more are ended. Returns the number of ports that
-    /// were recorded.
+    /// Stops recording a port, or all; files that record no port any more are ended. Returns the number of captures that
+    /// it changed.
     pub(crate) fn stop(&mut self, number: Option<PortNumber>) -> usize {
         let slots = 0..self.ports.len();
         let slots = slots.filter(|slot| number.is_none_or(|it| it == self.ports[*slot].number));
         let slots: Vec<usize> = slots.collect();
-        let stopped = slots.into_iter().filter(|slot| self.leave(*slot, false)).count();
-        if number.is_none() {
-            self.files.end_waiting();
-        }
-        stopped
+        let places = slots.into_iter().filter_map(|slot| self.leave(slot, false));
+        // Ports may share a file.
+        let files: BTreeSet<usize> = places.map(|place| place.file).collect();
+        files.len() + if number.is_none() { self.files.end_waiting() } else { 0 }
     }
 
-    /// Stops recording the port in this slot, because the port is removed (`goes`) or by command; false: it was not
+    /// Stops recording the port in this slot, because the port is removed (`goes`) or by command; `None`: it was not
     /// recorded.
-    pub(super) fn leave(&mut self, slot: usize, goes: bool) -> bool {
-        let Some(place) = self.ports[slot].recorded.take() else { return false };
+    pub(super) fn leave(&mut self, slot: usize, goes: bool) -> Option<Place> {
+        let place = self.ports[slot].recorded.take()?;
         let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
         match self.ports.iter().any(is_used) || goes && self.files.waits(place) {
             true => self.files.leave(place, self.ports[slot].number),
             false => self.files.end(place),
         }
-        true
+        Some(place)
     }
 }
 

@@ -37,6 +37,39 @@ fn files_are_written_and_removed_beneath_it_only() {
 }
 
 #[test]
+fn a_file_that_another_writes_is_not_emptied() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("both.pcap");
+    let mut first = create_output(&file).unwrap();
+    first.write_all(b"first").unwrap();
+    let refused = create_output(&file).unwrap_err();
+    assert_eq!(refused.to_string(), "another process writes it: name another file");
+    assert!(is_unwritten(&file).is_err() && keep_old(&file).is_err());
+    assert_eq!(fs::read(&file).unwrap(), b"first");
+    drop(first);
+    is_unwritten(&file).unwrap();
+    create_output(&file).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), b"");
+}
+
+#[test]
+fn the_contents_of_a_file_are_kept_under_another_name() {
+    let place = tempfile::tempdir().unwrap();
+    let (file, link) = (place.path().join("a.pcapng"), place.path().join("link"));
+    let old = place.path().join("a.pcapng.1");
+    symlink(&file, &link).unwrap();
+    assert_eq!(keep_old(&link).unwrap(), None, "there is no file");
+    for text in ["one", "two"] {
+        fs::write(&link, text).unwrap();
+        assert_eq!(keep_old(&link).unwrap().unwrap().file_name(), old.file_name());
+        assert_eq!(fs::read_to_string(&old).unwrap(), text);
+        assert!(!file.exists() && link.is_symlink());
+    }
+    fs::write(&file, "").unwrap();
+    assert_eq!(keep_old(&file).unwrap(), None, "an empty file has nothing to keep");
+}
+
+#[test]
 fn a_pipe_is_no_file_and_blocks_nobody() {
     let place = tempfile::tempdir().unwrap();
     let folder = Folder::make(place.path()).unwrap();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{PortNumber, PortSpec};
 use crate::file_identity::Identity;
-use crate::folder::{FileError, can_write};
+use crate::folder::{FileError, can_write, is_unwritten};
 use wireyard_pipeline::diag::safe::shown;
 
 /// A file that a port cannot write.
@@ -106,6 +106,16 @@ impl Output<'_> {
 /// The file and the conflict.
 pub fn check(ports: &[(PortNumber, PortSpec)], sources: &[PathBuf]) -> Result<(), OutputError> {
     check_beside(ports, &InUse { sources: sources.to_vec(), ..InUse::default() })
+}
+
+/// Checks that no other process writes the files that these ports, none of which is open, will write.
+///
+/// # Errors
+/// The file that one writes.
+pub fn check_unwritten(ports: &[(PortNumber, PortSpec)]) -> Result<(), OutputError> {
+    files_of(ports).try_for_each(|(port, path, _)| {
+        is_unwritten(path).map_err(|error| refused(port, path, error))
+    })
 }
 
 /// Like [`check`] for ports that are added to a running switch: also against the files that it has in use.

@@ -53,7 +53,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = MacControl::Port)]
     pub mac_control: MacControl,
     /// Record every port into this pcapng file: in, out and dropped (with reason and queue depth). One port:
-    /// 1=veth0,capture=FILE.
+    /// 1=veth0,capture=FILE. A capture that is there becomes FILE.1.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
     /// Serve the counters to Prometheus on this address, as in 127.0.0.1:9101 (port 0: any free one); one that other
