@@ -140,7 +140,7 @@ impl LinkState {
     pub fn name(self) -> &'static str {
         match self {
             LinkState::Up => "up",
-            LinkState::NoCarrier => "no carrier",
+            LinkState::NoCarrier => "no_carrier",
             LinkState::Down => "down",
             LinkState::Gone => "gone",
             LinkState::Ended => "ended",
@@ -237,6 +237,11 @@ pub trait Port: Send {
     /// The address of the interface below it; `None` where there is none.
     fn interface_mac(&self) -> Option<[u8; 6]> {
         self.inner()?.interface_mac()
+    }
+
+    /// The name of that interface.
+    fn interface(&self) -> Option<&str> {
+        self.inner()?.interface()
     }
 
     /// Receives up to `max` frames that have arrived, appends them to `out` and returns their number. The caller goes

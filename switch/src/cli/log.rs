@@ -93,8 +93,7 @@ fn device_event(event: &DeviceEvent, text: &str) {
             tracing::info!(event = "link", port = port.0, state = "up", "{text}");
         }
         DeviceEvent::Link { port, state } => {
-            let state = state.name().replace(' ', "_");
-            tracing::warn!(event = "link", port = port.0, state, "{text}");
+            tracing::warn!(event = "link", port = port.0, state = state.name(), "{text}");
         }
         DeviceEvent::PauseStorm { port, queue, over: false } => {
             let port = port.map(|port| port.0);

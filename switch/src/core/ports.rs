@@ -345,11 +345,13 @@ impl Ports {
     pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<DeviceEvent> {
         let place = &mut self.slots[slot];
         // The owner of a link that several workers serve reports it; the others do not.
-        let text = place.check_link(now).filter(|_| place.worker.is_none());
-        let (number, state) = (place.number, place.last_state());
-        let event = text.is_some().then_some(DeviceEvent::Link { port: number, state });
-        let changed = event.clone().map(Topic::Event).zip(text);
-        self.messages.extend(changed.map(|(topic, text)| Message::new(topic, text)));
+        let changed = place.check_link(now).filter(|_| place.worker.is_none());
+        let number = place.number;
+        let event = changed.map(|(state, text)| {
+            let event = DeviceEvent::Link { port: number, state };
+            self.messages.push(Message::new(Topic::Event(event.clone()), text));
+            event
+        });
         self.report_notices(slot);
         event
     }
@@ -429,7 +431,7 @@ impl Ports {
         let owned = self.slots.iter_mut().filter(|slot| slot.is_owned());
         let mut waits = false;
         for slot in owned {
-            slot.check_link(now);
+            slot.look_at_link(now);
             waits |= slot.has_no_carrier();
         }
         waits

@@ -30,6 +30,8 @@ pub struct Slot {
     /// The traffic manager was notified that the link is down.
     pub(super) down: bool,
     last_state: LinkState,
+    /// The state that messages have reported; a new port is taken to be up.
+    reported: LinkState,
     /// Where it is recorded.
     pub(super) recorded: Option<Place>,
     /// Counts of packets received by it.
@@ -63,7 +65,7 @@ pub struct PortState {
     pub port: PortNumber,
     /// The port as in its specification.
     pub name: String,
-    /// `up`, `no carrier`, `down`, `gone` or `ended`.
+    /// `up`, `no_carrier`, `down`, `gone` or `ended`.
     pub link: &'static str,
     /// It was shut down by command.
     pub shut: bool,
@@ -131,6 +133,7 @@ impl Slot {
             down: false,
             recorded: None,
             last_state,
+            reported: LinkState::Up,
         }
     }
 
@@ -175,23 +178,38 @@ impl Slot {
         self.last_state
     }
 
-    /// Checks the link; returns a message if its state changed.
-    pub(super) fn check_link(&mut self, now: Time) -> Option<String> {
-        let state = self.port.link_state(now);
-        if state == self.last_state {
+    /// Reads the state of the link.
+    pub(super) fn look_at_link(&mut self, now: Time) {
+        self.last_state = self.port.link_state(now);
+    }
+
+    /// Checks the link; returns its state with a message if that is another than the last one reported.
+    pub(super) fn check_link(&mut self, now: Time) -> Option<(LinkState, String)> {
+        self.look_at_link(now);
+        let state = match self.last_state {
+            // The end of an input is no change of a link: the port still sends.
+            LinkState::Ended => LinkState::Up,
+            state => state,
+        };
+        let before = std::mem::replace(&mut self.reported, state);
+        if state == before || !self.present {
             return None;
         }
-        self.last_state = state;
-        let number = self.number;
-        let by_command = format!("is down by command: `wireyard port up {number}` takes it up");
+        let (number, name) = (self.number, self.port.name());
         let text = match state {
-            LinkState::Up => "is up",
-            LinkState::NoCarrier => "has no carrier: its peer is down",
-            LinkState::Down if self.port.is_shut() => &by_command,
-            LinkState::Down => "is down: `ip link set ... up` brings it back",
-            LinkState::Gone => "is gone; the other ports go on, and it is used again if it returns",
-            LinkState::Ended => return None,
+            LinkState::Up | LinkState::Ended => "is up".to_owned(),
+            LinkState::NoCarrier => "has no carrier: its peer is down".to_owned(),
+            LinkState::Down if self.port.is_shut() => {
+                format!("is down by command: `wireyard port up {number}` takes it up")
+            }
+            LinkState::Down => match self.port.interface() {
+                Some(interface) => format!("is down: `ip link set {interface} up` brings it back"),
+                None => "is down".to_owned(),
+            },
+            LinkState::Gone => {
+                "is gone; the other ports go on, and it is used again if it returns".to_owned()
+            }
         };
-        Some(format!("port {number} ({}) {text}", self.port.name()))
+        Some((state, format!("port {number} ({name}) {text}")))
     }
 }

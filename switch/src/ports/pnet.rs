@@ -310,6 +310,10 @@ impl Port for PnetPort {
         self.watch.mac()
     }
 
+    fn interface(&self) -> Option<&str> {
+        Some(self.watch.interface())
+    }
+
     fn caps(&self) -> PortCaps {
         self.caps
     }

@@ -129,6 +129,10 @@ impl Port for RawPort {
         self.watch.mac()
     }
 
+    fn interface(&self) -> Option<&str> {
+        Some(self.watch.interface())
+    }
+
     fn caps(&self) -> PortCaps {
         self.caps
     }

@@ -233,6 +233,10 @@ impl Port for TapPort {
         self.watch.port()
     }
 
+    fn interface(&self) -> Option<&str> {
+        Some(self.watch.interface())
+    }
+
     fn caps(&self) -> PortCaps {
         self.caps
     }

@@ -459,6 +459,10 @@ impl Port for XdpPort {
         self.watch.mac()
     }
 
+    fn interface(&self) -> Option<&str> {
+        Some(self.watch.interface())
+    }
+
     fn caps(&self) -> PortCaps {
         self.caps
     }
