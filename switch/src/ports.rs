@@ -8,6 +8,7 @@
 //! [`Port::poll_fd`]. System calls are in [`sys`], the only part with `unsafe`.
 
 pub mod absent;
+pub(crate) mod bridge;
 pub mod capture;
 pub mod discipline;
 pub mod faults;
@@ -136,7 +137,7 @@ pub enum LinkState {
 }
 
 impl LinkState {
-    /// Its name in messages.
+    /// Its name in lists, events and the log.
     pub fn name(self) -> &'static str {
         match self {
             LinkState::Up => "up",

@@ -22,7 +22,7 @@ use super::args::LogLevel;
 use super::{colours, complain};
 use crate::control::DeviceEvent;
 use crate::core::{Message, Topic};
-use crate::ports::LinkState;
+use crate::ports::{LinkState, PortNumber};
 use crate::terminal;
 
 /// Writes events of this level, and graver ones, from now on.
@@ -54,10 +54,19 @@ pub(super) fn note(text: &str) {
     }
 }
 
-/// The same for an error, also in commands without a log.
+/// The same for a text about a port.
+pub(super) fn port_note(port: Option<PortNumber>, text: &str) {
+    let Some(port) = port else { return note(text) };
+    match text.strip_prefix("warning: ") {
+        Some(text) => tracing::warn!(event = "port", port = port.0, "port {port}: {text}"),
+        None => tracing::info!(event = "port", port = port.0, "port {port}: {text}"),
+    }
+}
+
+/// The same for the error that ends the command, also in commands without a log.
 pub(super) fn wrong(text: &str) {
     match tracing::enabled!(Level::ERROR) {
-        true => tracing::error!("{text}"),
+        true => tracing::error!(event = "end", "{text}"),
         false => complain(text),
     }
 }

@@ -159,7 +159,7 @@ fn assemble(
     if let Some(core) = cores.first_mut() {
         core.memory().divide(room.kept, room.later);
     }
-    assembly.build(loaded, &mut cores, &mut log::note)?;
+    assembly.build(loaded, &mut cores, &mut log::port_note)?;
     Ok(cores)
 }
 

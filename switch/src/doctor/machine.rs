@@ -5,10 +5,10 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 
 use super::{Finding, NoInterface};
-use crate::ports::SETCAP;
 use crate::ports::sys::interface::{self, HARDWARE_ETHERNET};
 use crate::ports::sys::netns::is_in_first_user_namespace;
 use crate::ports::sys::status_mask;
+use crate::ports::{SETCAP, bridge};
 use crate::program::{self, DeviceOptions, EngineKind};
 use crate::report::unit::Unit;
 
@@ -143,6 +143,10 @@ fn about(name: &str) -> Option<Finding> {
         Finding::limited(&subject, text).advise(format!("ip link set {name} up"))
     } else if !found.running {
         Finding::limited(&subject, text).advise("its cable or its peer is down")
+    } else if bridge::has(name) {
+        Finding::limited(&subject, text).advise(format!(
+            "it belongs to a Linux bridge, which forwards its frames beside a raw: or pnet: port: ip link set {name} nomaster"
+        ))
     } else {
         Finding::good(&subject, text)
     })

@@ -69,6 +69,9 @@ pub enum AssemblyError {
     Queues(#[from] BuildError),
 }
 
+/// Takes a message, and the port that it is of.
+pub type Notice<'a> = dyn FnMut(Option<PortNumber>, &str) + 'a;
+
 /// Numbered ports, to be divided among workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Assembly<'a> {
@@ -102,7 +105,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `notice` gets
-    /// messages for the user.
+    /// messages for the user, with the port that they are of.
     ///
     /// # Errors
     /// A port or its capture file cannot be opened, or the queues do not fit these ports.
@@ -110,7 +113,7 @@ impl<'a> Assembly<'a> {
         &self,
         loaded: &Loaded,
         cores: &mut [Core],
-        notice: &mut dyn FnMut(&str),
+        notice: &mut Notice<'_>,
     ) -> Result<(), AssemblyError> {
         self.open(cores, notice)?;
         self.report_lossy(loaded, cores, notice);
@@ -138,7 +141,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Opens each port at its worker, and its further queues at the next ones; the others get its place.
-    fn open(&self, cores: &mut [Core], notice: &mut dyn FnMut(&str)) -> Result<(), AssemblyError> {
+    fn open(&self, cores: &mut [Core], notice: &mut Notice<'_>) -> Result<(), AssemblyError> {
         let spread = Spread::of(self.specs.len(), self.workers);
         let workers = cores.len();
         let mut has_queue = vec![false; workers];
@@ -147,7 +150,7 @@ impl<'a> Assembly<'a> {
             let opened = ports::open_spread(spec, cores[mine].memory(), spread);
             let Opened { port, queues, notices } = opened?;
             for text in notices {
-                notice(&format!("port {number}: {text}"));
+                notice(Some(*number), &text);
             }
             let absent = AbsentPort::like(port.as_ref());
             cores[mine].add_port(*number, port)?;
@@ -173,12 +176,12 @@ impl<'a> Assembly<'a> {
     /// Reports where several workers weaken a lossless guarantee: parts of egress pools that are too small, and lossless
     /// ports that several workers serve, as packets that wait between workers are not charged yet when a pause is
     /// decided.
-    fn report_lossy(&self, loaded: &Loaded, cores: &mut [Core], notice: &mut dyn FnMut(&str)) {
+    fn report_lossy(&self, loaded: &Loaded, cores: &mut [Core], notice: &mut Notice<'_>) {
         let numbers: Vec<PortNumber> = self.specs.iter().map(|(number, _)| *number).collect();
         let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
         let Some(Ok(qos)) = queues else { return };
         for shortage in WorkerShare::egress_shortages(&qos, self.workers) {
-            notice(&shortage);
+            notice(None, &shortage);
         }
         for number in numbers {
             let others =
@@ -189,11 +192,14 @@ impl<'a> Assembly<'a> {
                 continue;
             }
             let frames = UNCHARGED_MAX * others;
-            notice(&format!(
-                "port {number} is lossless and served by {} workers: up to {UNCHARGED_MAX} frames of each other worker are received and not \
+            notice(
+                None,
+                &format!(
+                    "port {number} is lossless and served by {} workers: up to {UNCHARGED_MAX} frames of each other worker are received and not \
                  charged yet, so its headroom may be short by {frames} frames: open it with queues=1, or raise its headroom",
-                others + 1
-            ));
+                    others + 1
+                ),
+            );
         }
     }
 

@@ -8,7 +8,7 @@ use super::faults::chance::FaultSetup;
 use super::kind::QueueCount;
 use super::sys::interface::receive_queues;
 use super::xdp::without_socket;
-use super::{Port, PortError, PortKind, PortSpec};
+use super::{Port, PortError, PortKind, PortSpec, bridge};
 
 /// An open port, with messages for the user about it.
 pub struct Opened {
@@ -129,7 +129,18 @@ pub(super) fn joined<P: Port + 'static>(queues: Vec<P>) -> Opened {
 /// A kind that is named is opened, or returns an error.
 fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
     match spec.kind.kind() {
-        Some(kind) => (kind.open)(spec, mem, spread.queues(spec, spec.kind)),
+        Some(kind) => {
+            let mut opened = (kind.open)(spec, mem, spread.queues(spec, spec.kind))?;
+            // AF_XDP takes frames away from the kernel; packet sockets take copies.
+            if matches!(spec.kind, PortKind::Raw | PortKind::Pnet) && bridge::has(&spec.target) {
+                let target = &spec.target;
+                opened.notices.push(format!(
+                    "warning: {target} belongs to a Linux bridge, which forwards its frames too, so they are doubled: \
+                     ip link set {target} nomaster"
+                ));
+            }
+            Ok(opened)
+        }
         None => open_fastest(spec, mem, spread),
     }
 }
