@@ -54,12 +54,26 @@ pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Valu
         return invalid("a filter is of a capture that begins");
     }
     match request.file.as_str() {
-        "" => match (control.stop_recording(port)?, port) {
-            (0, Some(port)) => Err(ControlError::NotFound(format!(
-                "nothing records port {port}: `wireyard capture list` shows what is recorded"
-            ))),
-            (stopped, _) => Ok(json!([{ "stopped": stopped }])),
-        },
+        "" => {
+            let stopped = control.stop_recording(port)?;
+            match (stopped, port) {
+                (0, Some(port)) => {
+                    return Err(ControlError::NotFound(format!(
+                        "nothing records port {port}: `wireyard capture list` shows what is recorded"
+                    )));
+                }
+                (0, None) => {}
+                (_, port) => {
+                    let of = recorded(port);
+                    tracing::info!(
+                        event = "capture",
+                        port = port.map(|port| port.0),
+                        "captures of {of} were ended"
+                    );
+                }
+            }
+            Ok(json!([{ "stopped": stopped }]))
+        }
         file => {
             let keep = match request.filter.trim() {
                 "" => None,
@@ -70,9 +84,31 @@ pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Valu
                 }
             };
             control.record(port, std::path::Path::new(file), keep)?;
+            let of = recorded(port);
+            tracing::info!(
+                event = "capture",
+                port = port.map(|port| port.0),
+                "capture {file} of {of} was begun"
+            );
             Ok(json!([{ "file": file }]))
         }
     }
+}
+
+fn recorded(port: Option<PortNumber>) -> String {
+    port.map_or("all ports".to_owned(), |port| format!("port {port}"))
+}
+
+/// Logs a change of a port. That it is shut down or brought up is an event of its link.
+fn log(port: PortNumber, kind: Kind, spec: &str) {
+    let what = match (kind, spec.trim()) {
+        (Kind::Add, spec) => format!("({spec}) was added"),
+        (Kind::Remove, _) => "was removed".to_owned(),
+        (Kind::Faults, "") => "has no faults any more".to_owned(),
+        (Kind::Faults, faults) => format!("has faults: {faults}"),
+        _ => return,
+    };
+    tracing::info!(event = "port", port = port.0, "port {port} {what}");
 }
 
 /// Sends a packet into the switch, or out of a port.
@@ -99,7 +135,8 @@ pub fn send(control: &Control, request: &wire::PacketRequest) -> Result<Value, C
 pub fn change(control: &Control, request: &wire::PortRequest) -> Result<Value, ControlError> {
     let port = number(request.port)?;
     let mut notices = Vec::new();
-    match Kind::try_from(request.kind).unwrap_or_default() {
+    let kind = Kind::try_from(request.kind).unwrap_or_default();
+    match kind {
         Kind::Unspecified => return invalid("the request does not say what to do"),
         Kind::Add => {
             let spec = PortSpec::list(&[format!("{port}={}", request.spec)], |_| None, None);
@@ -112,6 +149,7 @@ pub fn change(control: &Control, request: &wire::PortRequest) -> Result<Value, C
         Kind::Down => control.shut_port(port, true)?,
         Kind::Faults => control.set_faults(port, faults(&request.spec)?)?,
     }
+    log(port, kind, &request.spec);
     let now = control.ports()?.into_iter().find(|state| state.port == port);
     Ok(json!({ "port": port, "now": now, "notices": notices }))
 }

@@ -202,6 +202,12 @@ impl Management {
     fn restore(&self, entries: &str, name: &str) -> Result<Value> {
         let control = &self.device.control;
         let (done, settings) = restore::restore(control, entries, name)?;
+        tracing::info!(
+            event = "restore",
+            "{name} was restored: {} objects, and {} were removed",
+            done["restored"],
+            done["removed"]
+        );
         for Setting { port, queue, set, .. } in settings {
             self.keep(control.unit()?, PortNumber(port), queue, &set)?;
         }

@@ -137,6 +137,58 @@ fn levels_leave_out_what_is_less_grave_and_texts_are_for_people() {
     ended.expect(2, &[]);
     let last = ended.err.lines().last().expect("a line");
     let event: Value = serde_json::from_str(last).expect("JSON");
-    assert_eq!(event["level"], "ERROR");
+    assert_eq!((&event["level"], &event["event"]), (&"ERROR".into(), &"end".into()));
     assert!(event["message"].as_str().is_some_and(|text| text.contains("nowhere")), "{event}");
+}
+
+/// A cable that is dead at the start, an interface that Linux forwards too, and what commands change.
+#[test]
+fn links_at_the_start_and_changes_by_commands_are_events() {
+    let Some(_network) = private_network("links at the start") else { return };
+    ip("link set lo up");
+    veth("a0", "a1");
+    veth("b0", "b1");
+    veth("c0", "c1");
+    ip("link set a0 down");
+    let mut bridge = std::process::Command::new("ip");
+    let bridge = bridge.args(["link", "add", "br0", "type", "bridge"]).output();
+    let has_bridge = bridge.is_ok_and(|done| done.status.success());
+    if has_bridge {
+        ip("link set b1 master br0");
+    }
+    let switch = Switch::on(PROGRAM, &["1=raw:a1", "2=raw:b1"], &["--log-json"]);
+    let dead = awaited(&switch, |event| event["event"] == "link" && event["port"] == 1);
+    assert_eq!((&dead["level"], &dead["state"]), (&"WARN".into(), &"no_carrier".into()));
+    assert_eq!(switch.objects(&["port", "list"])[0]["link"], "no_carrier");
+    let of_port =
+        |number: u64| move |event: &Value| event["event"] == "port" && event["port"] == number;
+    if has_bridge {
+        let doubled = awaited(&switch, of_port(2));
+        let text = "port 2: b1 belongs to a Linux bridge";
+        assert!(doubled["message"].as_str().is_some_and(|it| it.starts_with(text)), "{doubled}");
+        assert_eq!(doubled["level"], "WARN");
+        let doctor = wireyard_tests::binary::run(&["doctor", "b1"]).out;
+        assert!(doctor.contains("it belongs to a Linux bridge"), "{doctor}");
+    }
+    let says = |text: &'static str| move |event: &Value| event["message"] == text;
+    switch.command(&["port", "add", "3", "raw:c1"]).expect(0, &[]);
+    let added = awaited(&switch, of_port(3));
+    assert_eq!(
+        (&added["level"], &added["message"]),
+        (&"INFO".into(), &"port 3 (raw:c1) was added".into())
+    );
+    switch.command(&["port", "faults", "3", "loss=1%"]).expect(0, &[]);
+    awaited(&switch, says("port 3 has faults: loss=1%"));
+    switch.command(&["port", "faults", "3", "none"]).expect(0, &[]);
+    awaited(&switch, says("port 3 has no faults any more"));
+    switch.command(&["port", "remove", "3"]).expect(0, &[]);
+    awaited(&switch, says("port 3 was removed"));
+    // Its link does not come up when it goes.
+    switch.command(&["port", "remove", "1"]).expect(0, &[]);
+    awaited(&switch, says("port 1 was removed"));
+    std::thread::sleep(Duration::from_millis(500));
+    let links = events(&switch).into_iter().filter(|event| event["event"] == "link");
+    let of_first: Vec<Value> = links.filter(|event| event["port"] == 1).collect();
+    assert_eq!(of_first, [dead]);
+    switch.end("TERM").expect(0, &[]);
 }

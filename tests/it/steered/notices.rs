@@ -180,7 +180,12 @@ fn captures_begin_and_end_while_packets_pass() {
     };
     let first = (json!([1]), json!("stopped"));
     assert_eq!(listed(&rig), [first.clone(), (json!([1, 2]), json!("recording"))]);
-    rig.does("capture stop all");
+    // One file, of two ports.
+    assert_eq!(rig.switch.objects(&["capture", "stop", "all"]), [json!({ "stopped": 1 })]);
+    assert_eq!(rig.switch.objects(&["capture", "stop", "all"]), [json!({ "stopped": 0 })]);
+    let begun = format!("wireyard: capture {} of all ports was begun", all.display());
+    let err = rig.switch.err();
+    assert!(err.contains(&begun) && err.contains("captures of all ports were ended"), "{err}");
     assert_eq!(listed(&rig)[0], first);
     assert_eq!(listed(&rig)[1].1, json!("stopped"));
     // A name that is written again is listed once.
