@@ -337,6 +337,11 @@ impl Control {
         ends.map_or(Ok(()), |end| end.push(worker, Box::new(work)))
     }
 
+    /// The device has ended, or a worker of it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shared.workers.iter().any(|worker| worker.has_ended())
+    }
+
     /// The contents of the tables now, and every change from then on: see [`follow`](wireyard_tables::follow). It ends
     /// when the program is replaced.
     pub fn follow_tables(&self, capacity: usize) -> (Contents, Follower) {

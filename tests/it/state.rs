@@ -499,3 +499,23 @@ fn settings_of_queues_and_ports_come_back() {
     assert_eq!(list(&switch), before);
     switch.end("TERM").expect(0, &[]);
 }
+
+#[test]
+fn a_file_in_the_place_of_the_folder_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state").display().to_string();
+    std::fs::write(&file, "notes").unwrap();
+    let output = format!("1=pcap:,out={}", folder.path().join("out.pcap").display());
+    let ended = wireyard_tests::binary::run(&[
+        "run",
+        PROGRAM,
+        "--port",
+        &output,
+        "--control",
+        "none",
+        "--state",
+        &file,
+    ]);
+    ended.expect(2, &[&format!("--state {file}: it is a file: name a folder")]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "notes");
+}

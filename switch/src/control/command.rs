@@ -109,11 +109,16 @@ impl WorkerEnd {
         })
     }
 
+    /// The worker's end is gone.
+    pub(super) fn has_ended(&self) -> bool {
+        lock(&self.0.commands).is_abandoned()
+    }
+
     fn try_push(&self, command: Command) -> Result<Result<(), PushError<Command>>, ControlError> {
-        let mut commands = lock(&self.0.commands);
-        if commands.is_abandoned() {
+        if self.has_ended() {
             return Err(ended());
         }
+        let mut commands = lock(&self.0.commands);
         let pushed = commands.push(command);
         drop(commands);
         self.0.wake();

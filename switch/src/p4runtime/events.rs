@@ -36,7 +36,7 @@ pub(super) fn follow_links(service: Service) {
     tokio::spawn(async move {
         let device = service.device;
         let interest = Interest { events: true, ..Interest::default() };
-        let mut stream = subscribed(&device.control, interest).await;
+        let Some(mut stream) = subscribed(&device.control, interest).await else { return };
         // Links that changed before the subscription.
         let (mut changed, mut lost) = (None, None);
         loop {
@@ -83,7 +83,7 @@ pub(super) fn follow_links(service: Service) {
 pub(super) fn start(service: Service) {
     tokio::spawn(async move {
         let interest = Interest { digests: true, packets: true, idle: true, events: false };
-        let mut stream = subscribed(&service.device.control, interest).await;
+        let Some(mut stream) = subscribed(&service.device.control, interest).await else { return };
         let start = Instant::now();
         let mut due = None;
         loop {
@@ -115,12 +115,13 @@ pub(super) fn start(service: Service) {
     });
 }
 
-/// Subscribes to the notices of the device, as soon as that succeeds.
-async fn subscribed(control: &Control, interest: Interest) -> Stream {
+/// Subscribes to the notices of the device, as soon as that succeeds; `None` if it has ended.
+async fn subscribed(control: &Control, interest: Interest) -> Option<Stream> {
     let mut is_reported = false;
     loop {
         match control.subscribe(interest, WAITING_MAX) {
-            Ok(stream) => return stream,
+            Ok(stream) => return Some(stream),
+            Err(_) if control.has_ended() => return None,
             Err(why) if !is_reported => {
                 tracing::warn!(
                     event = "notices",
@@ -279,7 +280,11 @@ mod tests {
             let mut subscribing = pin!(subscribed(&control, Interest::ALL));
             assert!(timeout(Duration::from_millis(1), &mut subscribing).await.is_err());
             core.poll(Time::from_ns(1), None);
-            assert!(timeout(Duration::from_secs(10), subscribing).await.is_ok());
+            let subscribed = timeout(Duration::from_secs(10), subscribing).await;
+            assert!(subscribed.is_ok_and(|stream| stream.is_some()));
+            // A device that ends at once has no notices.
+            drop(core);
+            assert!(self::subscribed(&control, Interest::ALL).await.is_none());
         });
     }
 }

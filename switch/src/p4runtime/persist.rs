@@ -42,6 +42,9 @@ use store::{FILE, Store, StoreError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeginError {
+    /// A file stands in the place of its folder.
+    #[error("--state {}: it is a file: name a folder", .0.display())]
+    File(PathBuf),
     /// Another process has locked the store.
     #[error("--state {}: another process has it: give each switch its own", .0.display())]
     InUse(PathBuf),
@@ -127,6 +130,9 @@ pub fn begin(
     loaded: &Loaded,
     complain: impl Fn(&str) + Send + 'static,
 ) -> Result<Begun, BeginError> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(BeginError::File(folder.to_owned()));
+    }
     let place = folder.display();
     let kept = Arc::new(KeptUnits::default());
     let counts = Arc::<StorageCounts>::default();
