@@ -408,6 +408,10 @@ fn ports_go_down_lose_frames_and_come_back_by_command() {
     rig.does("port faults 2 loss=100%,delay=2ms,seed=7");
     assert_eq!(faults(&rig), "loss=100%,delay=2ms,seed=7");
     rig.stops(&packet);
+    for words in [&["stats"][..], &["top", "--once", "--watch=0.1"]] {
+        let shown = rig.switch.command(words).out;
+        assert!(shown.contains("port 2 fault, sent: 1 lost"), "{shown}");
+    }
     rig.does("port faults 2 none");
     assert_eq!(faults(&rig), Value::Null);
     assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));

@@ -63,6 +63,7 @@ fn people(all: &Value) {
         sum(&total["consumed"]),
         total["queued"]
     );
+    items(&all["ports"]).for_each(|port| faults(&mut out, port));
     for (what, counts) in [("dropped", &total["dropped"]), ("consumed", &total["consumed"])] {
         for pair in items(counts) {
             let _ = writeln!(out, "  {what}: {} ({})", print::cell(&pair[0]), pair[1]);
@@ -85,6 +86,21 @@ fn people(all: &Value) {
             members.for_each(|(name, value)| shown[name.as_str()] = value.clone());
             shown
         }));
+    }
+}
+
+/// What the faults of a port did, both ways.
+pub(super) fn faults(out: &mut String, port: &Value) {
+    for way in ["received", "sent"] {
+        let counts = port["faults"][way].as_object().into_iter().flatten();
+        for (what, count) in counts.filter(|(_, count)| count.as_u64() != Some(0)) {
+            let _ = writeln!(
+                out,
+                "  port {} fault, {way}: {count} {}",
+                port["port"],
+                what.replace('_', " ")
+            );
+        }
     }
 }
 
@@ -133,3 +149,19 @@ const QUEUE_COLUMNS: [&str; 9] = [
     "refused",
     "dropped",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_faults_lose_is_shown() {
+        let sent = json!({ "lost": 3, "corrupted": 0, "under_way": 1 });
+        let port = json!({ "port": 2, "faults": { "received": { "lost": 0 }, "sent": sent } });
+        let mut out = String::new();
+        faults(&mut out, &port);
+        assert_eq!(out, "  port 2 fault, sent: 3 lost\n  port 2 fault, sent: 1 under way\n");
+        faults(&mut out, &json!({ "port": 1 }));
+        assert_eq!(out.lines().count(), 2, "{out}");
+    }
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::stats::faults;
 use super::{Failure, Outcome, connect_at, print, reader_is_gone};
 use crate::cli::args::TopArgs;
 use crate::management::client::{Calls, Remote};
@@ -85,6 +86,7 @@ fn compare(before: &Value, now: &Value) -> Value {
             "port": port["port"], "name": port["name"],
             "rx_packets_s": of("rx_frames"), "rx_bits_s": of("rx_bytes") * 8,
             "tx_packets_s": of("tx_frames"), "tx_bits_s": of("tx_bytes") * 8,
+            "faults": port["faults"],
         })
     });
     let known = by(&before["queueing"]["ports"], "port");
@@ -206,6 +208,7 @@ fn people(shown: &Value, switch: &str) -> String {
         );
     }
     queues(&mut out, shown);
+    items(&shown["ports"]).for_each(|port| faults(&mut out, port));
     for drop in items(&shown["drops"]).take(SHOWN) {
         let rate = short(count(&drop["dropped_s"]));
         let _ = writeln!(
@@ -296,6 +299,8 @@ mod tests {
         assert_eq!(shown["ports"][0]["rx_packets_s"], 400);
         assert_eq!(shown["ports"][0]["rx_bits_s"], 320_000);
         assert_eq!(shown["drops"][0]["dropped_s"], 2);
+        let faulty = json!({ "ports": [{ "port": 1, "faults": { "sent": { "lost": 4 } } }] });
+        assert!(people(&compare(&faulty, &faulty), "s").contains("port 1 fault, sent: 4 lost"));
         assert_eq!(shown["entries"].as_array().map(Vec::len), Some(1), "{shown}");
         assert_eq!(shown["entries"][0]["packets_s"], 20);
         let text = people(&shown, "here");
