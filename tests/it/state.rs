@@ -470,10 +470,10 @@ fn settings_of_queues_and_ports_come_back() {
     assert_eq!((&before[4]["kmin"], &before[4]["limit"]), (&"10 KB".into(), &"100 KB".into()));
     switch.end("KILL");
     let mut switch = start();
-    switch.await_text("settings of 3 queues and ports are back", Duration::from_secs(10));
+    switch.await_text("3 settings of queues and ports are back", Duration::from_secs(10));
     let (said, place) = (switch.err(), |text: &str| switch.err().find(text));
     assert!(
-        place("settings of 3 queues and ports are back") < place(" runs on "),
+        place("3 settings of queues and ports are back") < place(" runs on "),
         "they are there before anybody is answered: {said}"
     );
     assert_eq!(list(&switch), before);
@@ -495,7 +495,7 @@ fn settings_of_queues_and_ports_come_back() {
     switch.end("TERM").expect(0, &[]);
     std::fs::write(&config, format!("{ports}qos: {{ preset: sonic_azure }}\n")).unwrap();
     let mut switch = start();
-    switch.await_text("settings of 3 queues and ports are back", Duration::from_secs(10));
+    switch.await_text("3 settings of queues and ports are back", Duration::from_secs(10));
     assert_eq!(list(&switch), before);
     switch.end("TERM").expect(0, &[]);
 }

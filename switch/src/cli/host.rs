@@ -84,7 +84,7 @@ fn serve(core: &mut Core, mut session: Session) -> Result<Status, Failure> {
             *stop = session.is_ended() || !open && session.is_ready();
         }
     });
-    result.map_err(|e| format!("the run loop: {e}"))?;
+    result?;
     Ok(Status::Success)
 }
 

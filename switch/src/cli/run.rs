@@ -91,7 +91,7 @@ fn start(args: &RunArgs) -> Result<Status, Failure> {
     let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut handle);
     let statistics = running.statistics(&workers, &mut core);
     counters::show(&core, &statistics, args.entry_counters, args.json);
-    result.map_err(|e| format!("the run loop: {e}"))?;
+    result?;
     Ok(Status::Success)
 }
 

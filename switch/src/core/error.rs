@@ -63,6 +63,6 @@ pub enum DeviceError {
     #[error("the program was replaced meanwhile: begin again")]
     ProgramReplaced,
     /// Only one trace at a time, and no sampling during it.
-    #[error("packets are traced already: wait for its end")]
+    #[error("a trace of packets goes on: wait for its end")]
     Traced,
 }

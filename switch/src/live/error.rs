@@ -9,7 +9,7 @@ use crate::ports::PortError;
 #[non_exhaustive]
 pub enum LiveError {
     /// The system refuses to catch signals, or to report or wait for frames.
-    #[error(transparent)]
+    #[error("a call of the system failed: {0}")]
     System(#[from] io::Error),
     /// The same for another worker than the first.
     #[error("worker {worker}: {source}")]

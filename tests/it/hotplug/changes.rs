@@ -405,7 +405,7 @@ fn settings_go_with_their_port() {
     switch.command(&["port", "remove", "2"]).expect(0, &[]);
     switch.end("KILL");
     let mut switch = rig.start(&more);
-    switch.await_text("settings of 1 queues and ports are back", SOON);
+    switch.await_text("1 setting of queues and ports is back", SOON);
     assert_eq!(list(&switch, "2"), untouched, "the store has nothing of it");
     assert_ne!(list(&switch, "1"), one, "the other port has what was set");
     switch.end("TERM").expect(0, &[]);

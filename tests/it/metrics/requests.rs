@@ -95,8 +95,9 @@ fn a_bad_address_starts_nothing() {
     for (address, why) in [
         ("0.0.0.0:9101", "0.0.0.0 is no loopback address"),
         ("[::]:9101", "no loopback address"),
-        ("9101", "write an address and a port"),
-        ("127.0.0.1:99999", "write an address and a port"),
+        ("9101", "write an IP address and a port, as 127.0.0.1:9101"),
+        ("127.0.0.1:99999", "write an IP address and a port, as 127.0.0.1:PORT"),
+        ("localhost:0", "as 127.0.0.1:0: names are not looked up"),
         (taken.as_str(), "in use"),
     ] {
         // The port does not exist: nothing was opened when the address was refused.

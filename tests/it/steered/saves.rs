@@ -244,7 +244,7 @@ fn settings_of_queues_and_ports_are_saved_and_restored() {
     // At the start.
     let more = ["--config", &config, "--entries", &file];
     let mut third = Switch::on(PROGRAM, &ports, &more);
-    third.await_text("settings of 3 queues and ports are back", std::time::Duration::from_secs(10));
+    third.await_text("3 settings of queues and ports are back", std::time::Duration::from_secs(10));
     assert_eq!((list(&third), shut(&third)), (wanted, true.into()));
     third.end("TERM").expect(0, &[]);
 }

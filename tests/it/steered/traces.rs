@@ -25,7 +25,7 @@ impl Trace {
         let trace = Trace(command.spawn().expect("the command starts"));
         let deadline = Instant::now() + Duration::from_secs(10);
         let probe = ["trace", "--live", "--filter", "std.packet_length == 0", "--seconds", "0.001"];
-        while !rig.switch.command(&probe).err.contains("packets are traced already") {
+        while !rig.switch.command(&probe).err.contains("a trace of packets goes on") {
             assert!(Instant::now() < deadline, "no trace goes on");
         }
         trace

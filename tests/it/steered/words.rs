@@ -210,6 +210,7 @@ fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
         ("register set pair 3 low=1 low=2", "`low` is given twice"),
         ("mirror set 4 port=2 port=1", "`port` is given twice"),
         ("queue set 1 3 kmin=10KB kmin=20KB", "kmin is given twice"),
+        ("multicast set 5 all 1", "`all` stands alone"),
         ("multicast set 7 1 1", "a copy to port 1 with instance 0 already exists"),
         ("group add ways 7 1 1", "`1` is given twice"),
         (

@@ -164,7 +164,11 @@ fn packet_memory(text: &str) -> Result<Bytes, String> {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "write an address and a port: 127.0.0.1:9101".to_owned())
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+        let port = port.map_or("PORT".to_owned(), |port| port.to_string());
+        format!("write an IP address and a port, as 127.0.0.1:{port}: names are not looked up")
+    })
 }
 
 impl RunArgs {

@@ -82,6 +82,9 @@ pub(super) fn multicast(args: &MulticastArgs) -> Outcome {
     let value = |all: &[String], prune: bool| {
         let ports = match all {
             [all] if all == "all" => Value::from("all"),
+            some if some.iter().any(|word| word == "all") => {
+                return Err("`all` stands alone: it is every port".to_owned());
+            }
             some => some.iter().map(|word| words::replica(word)).collect::<Result<_, _>>()?,
         };
         Ok(json!({ "ports": ports, "prune_ingress": prune }))

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wireyard_pipeline::diag::counted;
 use wireyard_tables::time::Time;
 
 use super::super::args::{RunArgs, Start};
@@ -152,7 +153,10 @@ pub(super) fn make_settings(
         begun.settings.note_made(&one.settings, false);
     }
     let back = count - wrong.len();
-    tracing::info!(event = "state", back, "settings of {back} queues and ports are back");
+    if back > 0 {
+        let (said, are) = (counted(back, "setting"), if back == 1 { "is" } else { "are" });
+        tracing::info!(event = "state", back, "{said} of queues and ports {are} back");
+    }
     Ok(())
 }
 
