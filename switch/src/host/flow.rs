@@ -98,8 +98,8 @@ pub struct FlowStats {
     /// How long the queue pair had nothing to send although this flow had more to post: it had too few messages in
     /// flight.
     pub waited: Span,
-    /// The error that ended it.
-    pub failed: Option<Status>,
+    /// When an error ended it, and which.
+    pub failed: Option<(Time, Status)>,
 }
 
 /// A flow with the state of its queue pair.
@@ -255,7 +255,7 @@ impl Flow {
                 stats.posted += 1;
                 self.posted_at.push_back(now);
             }
-            _ => stats.failed = Some(Status::WorkRequestFlushed),
+            _ => stats.failed = Some((now, Status::WorkRequestFlushed)),
         }
     }
 
@@ -263,7 +263,7 @@ impl Flow {
         let stats = &mut self.stats;
         let posted = self.posted_at.pop_front();
         if done.status != Status::Success {
-            stats.failed.get_or_insert(done.status);
+            stats.failed.get_or_insert((now, done.status));
             return;
         }
         let took = now.since(posted.unwrap_or(now));

@@ -36,8 +36,8 @@ pub struct FlowStatus {
     pub total: Span,
     /// Shortest and longest of them.
     pub extremes: Option<(Span, Span)>,
-    /// The error that ended it.
-    pub failed: Option<Status>,
+    /// When an error ended it, and which.
+    pub failed: Option<(Time, Status)>,
     /// Packets sent, repeats included.
     pub sent_packets: u64,
     /// Packets sent again.
@@ -71,6 +71,13 @@ pub struct FlowStatus {
     pub waited: Span,
     /// State of its reaction point.
     pub rate: Option<RateState>,
+}
+
+impl FlowStatus {
+    /// When it ended, by its last completion or by an error.
+    pub fn ended(&self) -> Option<Time> {
+        self.finished.or(self.failed.map(|(at, _)| at))
+    }
 }
 
 /// A flow between two hosts.

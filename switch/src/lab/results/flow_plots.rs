@@ -44,9 +44,10 @@ pub(super) fn active(times: &[f64], flow: &Measured<'_>) -> std::ops::Range<usiz
         .now
         .started
         .map_or(times.len(), |started| times.partition_point(|time| *time < seconds(started)));
-    let last = flow.now.finished.map_or(times.len(), |finished| {
-        times.partition_point(|time| *time < seconds(finished)) + 1
-    });
+    let last = flow
+        .now
+        .ended()
+        .map_or(times.len(), |ended| times.partition_point(|time| *time < seconds(ended)) + 1);
     first..last.clamp(first, times.len())
 }
 

@@ -84,7 +84,7 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
 pub(super) fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
     let (begin, end) = (window.lab.measured_from(), window.lab.now());
     let Some(started) = flow.started else { return 0.0 };
-    let active = flow.finished.unwrap_or(end).min(end).since(started.max(begin));
+    let active = flow.ended().unwrap_or(end).min(end).since(started.max(begin));
     active.as_ps() as f64 / 1e12
 }
 
@@ -93,7 +93,7 @@ pub(super) fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
 pub(super) fn all_active_s(window: &Window<'_>) -> f64 {
     let (flows, begin) = (&window.lab.last, window.lab.measured_from());
     let first = flows.iter().filter_map(|flow| flow.started).min().unwrap_or(begin);
-    let ends = flows.iter().map(|flow| flow.finished).collect::<Option<Vec<Time>>>();
+    let ends = flows.iter().map(FlowStatus::ended).collect::<Option<Vec<Time>>>();
     let end = ends.and_then(|ends| ends.into_iter().max()).unwrap_or(window.lab.now());
     let active = end.since(first.max(begin));
     active.as_ps() as f64 / 1e12
@@ -271,7 +271,7 @@ pub(super) fn drawn(scenario: &Scenario) -> Vec<String> {
 
 /// Reports how many flows ended in an error, and the first of these errors.
 fn failures(report: &mut Report, flows: &[Measured<'_>]) {
-    let mut failed = flows.iter().filter_map(|flow| Some((flow, flow.now.failed?)));
+    let mut failed = flows.iter().filter_map(|flow| Some((flow, flow.now.failed?.1)));
     let Some((first, status)) = failed.next() else { return };
     let (count, name) = (1 + failed.count(), &first.name);
     let why = match status {
