@@ -1,6 +1,6 @@
 //! Flows: work that keeps a queue pair busy, as a benchmark program does, with its counters.
 //!
-//! A flow posts messages of one size, `depth` at a time, from its start until their number or its end time is reached;
+//! A flow posts messages of one size (the last may be shorter), `depth` at a time, from its start until their number or its end time is reached;
 //! every completion posts the next (a closed loop). A receive ring keeps receives posted for a peer that sends.
 //! Messages of a gated flow are released one by one ([`super::gate`]).
 
@@ -51,6 +51,8 @@ pub struct FlowSpec {
     pub local: Sge,
     /// Number of messages; `None` is unlimited.
     pub messages: Option<u64>,
+    /// Length of the last of these, at most that of the others.
+    pub last: u32,
     /// Messages posted at a time.
     pub depth: u32,
     /// When it starts.
@@ -67,10 +69,16 @@ impl FlowSpec {
             op,
             local,
             messages: None,
+            last: local.len,
             depth: 1,
             start: Time::ZERO,
             end: Deadline::NEVER,
         }
+    }
+
+    /// Length of a message, counted from 0.
+    fn length(&self, message: u64) -> u32 {
+        if self.messages == Some(message + 1) { self.last } else { self.local.len }
     }
 }
 
@@ -249,7 +257,8 @@ impl Flow {
             FlowOp::WriteImm(remote) => SendOp::WriteImm(remote, stats.posted as u32),
             FlowOp::Read(remote) => SendOp::Read(remote),
         };
-        let wr = SendWr::new(FLOW_WR | u64::from(index), op, spec.local);
+        let local = Sge { len: spec.length(stats.posted), ..spec.local };
+        let wr = SendWr::new(FLOW_WR | u64::from(index), op, local);
         match end.post_send(spec.qp, wr) {
             Some(Ok(())) => {
                 stats.posted += 1;
@@ -267,8 +276,8 @@ impl Flow {
             return;
         }
         let took = now.since(posted.unwrap_or(now));
+        stats.completed_bytes += u64::from(self.spec.length(stats.completed));
         stats.completed += 1;
-        stats.completed_bytes += u64::from(self.spec.local.len);
         stats.last_completed = Some(now);
         stats.shortest = Some(stats.shortest.map_or(took, |known| known.min(took)));
         stats.longest = Some(stats.longest.map_or(took, |known| known.max(took)));

@@ -178,6 +178,22 @@ fn messages_arrive_whole_in_every_encapsulation() {
 }
 
 #[test]
+fn the_last_message_of_a_flow_may_be_shorter() {
+    let mut rig = rig(Encap::RoceV2Ipv4);
+    let (qa, _) = rig.connect(Encap::RoceV2Ipv4, "fixed");
+    let keys = rig.memory(MESSAGE.into());
+    let local = Sge { key: keys[0], va: 0, len: MESSAGE };
+    let op = FlowOp::Write(Remote { va: 0, rkey: keys[1] });
+    let spec = FlowSpec { messages: Some(3), last: 7, ..FlowSpec::new(qa, op, local) };
+    let flow = rig.ends[0].add_flow(spec);
+    rig.run_until(Time::MAX);
+    let bytes = 2 * u64::from(MESSAGE) + 7;
+    let stats = rig.ends[0].flow(flow).unwrap().stats;
+    assert_eq!((stats.completed, stats.completed_bytes), (3, bytes));
+    assert_eq!(rig.verified(1, keys[1]), (bytes, 0));
+}
+
+#[test]
 fn a_lost_packet_is_sent_again() {
     let mut rig = rig(Encap::RoceV2Ipv4);
     let (qa, _) = rig.connect(Encap::RoceV2Ipv4, "fixed");

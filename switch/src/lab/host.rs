@@ -301,21 +301,35 @@ pub(super) fn pause_once(
 
 /// Most packets of a flow without an acknowledgement.
 pub(super) fn window_packets(scenario: &Scenario, spec: &FlowSpec) -> u64 {
-    let (messages, length) = messages(spec);
-    let under_way = messages.unwrap_or(u64::MAX).min(u64::from(spec.window));
+    let Messages { count, length, .. } = messages(spec);
+    let under_way = count.unwrap_or(u64::MAX).min(u64::from(spec.window));
     let packet = scenario.host_of(spec.from).path_mtu.get();
     u64::from(length).div_ceil(packet).max(1).saturating_mul(under_way)
 }
 
-/// Number and length of the messages of a flow; the reader has refused longer messages than possible.
-pub(super) fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
-    let Some(size) = spec.size else {
-        return (None, spec.message.get() as u32);
+/// The messages of a flow.
+pub(super) struct Messages {
+    /// How many; `None`: without end.
+    pub(super) count: Option<u64>,
+    /// Bytes of each but the last.
+    pub(super) length: u32,
+    /// Bytes of the last.
+    pub(super) last: u32,
+}
+
+/// The messages of a flow; the reader has refused longer ones than possible.
+pub(super) fn messages(spec: &FlowSpec) -> Messages {
+    let equal = |count, length: Bytes| {
+        let length = length.get() as u32;
+        Messages { count, length, last: length }
     };
+    let Some(size) = spec.size else { return equal(None, spec.message) };
     if spec.rounds > 1 || spec.is_gated {
-        return (Some(spec.rounds.into()), size.get() as u32);
+        return equal(Some(spec.rounds.into()), size);
     }
-    // Messages of equal length, as near to the configured one as the size allows.
-    let count = size.get().div_ceil(spec.message.get());
-    (Some(count), size.get().div_ceil(count) as u32)
+    // As few as the configured length allows, of equal length; the last one has what is left.
+    let count = size.get().div_ceil(spec.message.get()).max(1);
+    let length = size.get().div_ceil(count);
+    let last = size.get() - (count - 1) * length;
+    Messages { count: Some(count), length: length as u32, last: last as u32 }
 }

@@ -39,10 +39,11 @@ fn wire(host: &HostSetup, behind: u64) -> u64 {
 /// The shortest time from a flow's first post to its last acknowledgement, if its ends are joined; `balances`: switches
 /// may send the packets of a flow over several paths.
 pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec, balances: bool) -> Option<Span> {
-    let (messages, length) = host::messages(spec);
+    let messages = host::messages(spec);
     // Rounds are reported one by one.
-    let messages = if spec.rounds > 1 { 1 } else { messages? };
-    let there = one_way(scenario, spec, (messages, u64::from(length)), balances)?;
+    let count = if spec.rounds > 1 { 1 } else { messages.count? };
+    let lengths = (u64::from(messages.length), u64::from(messages.last));
+    let there = one_way(scenario, spec, (count, lengths), balances)?;
     let setups = links_of(scenario, spec)?;
     let back = wire(scenario.host_of(spec.from), AETH_BYTES);
     let returned = setups.iter().map(|setup| setup.delay + setup.rate.time_for(Bytes::new(back)));
@@ -52,7 +53,7 @@ pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec, balances: bool) -
 /// Transmission time of a message of a flow on the wire of its sender, and on that of its receiver.
 pub(super) fn end_hops(scenario: &Scenario, spec: &FlowSpec) -> Option<(Span, Span)> {
     let host = scenario.sender(spec);
-    let bytes = Bytes::new(Extent::of(&host, u64::from(host::messages(spec).1)).message);
+    let bytes = Bytes::new(Extent::of(&host, u64::from(host::messages(spec).length)).message);
     let links = links_of(scenario, spec)?;
     Some((links.first()?.rate.time_for(bytes), links.last()?.rate.time_for(bytes)))
 }
@@ -141,11 +142,28 @@ impl Extent {
     }
 }
 
-/// The shortest time from the first post of `count` messages of a length to the arrival of the last bit.
+/// Bytes on the wire of the first packet of `count` messages, of the last but one, of the last, and of all.
+fn packets(
+    host: &HostSetup,
+    count: u64,
+    (length, last_length): (u64, u64),
+) -> (u64, u64, u64, u64) {
+    let (each, end) = (Extent::of(host, length), Extent::of(host, last_length));
+    let before = count.saturating_sub(1);
+    let all = each.message.saturating_mul(before).saturating_add(end.message);
+    let first = if before == 0 { end.first } else { each.first };
+    // A last message of one packet follows the last packet of the message before it.
+    let is_one = last_length <= host.path_mtu.get();
+    let middle = if before > 0 && is_one { each.last } else { end.middle };
+    (first, middle, end.last, all)
+}
+
+/// The shortest time from the first post of `count` messages of a length, the last of its own, to the arrival of the last
+/// bit.
 pub(super) fn one_way(
     scenario: &Scenario,
     spec: &FlowSpec,
-    (messages, length): (u64, u64),
+    (count, (length, last_length)): (u64, (u64, u64)),
     balances: bool,
 ) -> Option<Span> {
     let layers = layers(scenario, spec)?;
@@ -155,8 +173,7 @@ pub(super) fn one_way(
         true => joint_rates(&layers)?,
         false => setups.iter().map(|setup| setup.rate).collect(),
     };
-    let Extent { first, middle, last, message } = Extent::of(&host, length);
-    let all = message.saturating_mul(messages);
+    let (first, middle, last, all) = packets(&host, count, (length, last_length));
     let time = |hop: usize, bytes: u64| setups[hop].rate.time_for(Bytes::new(bytes));
     let joint = |hop: usize, bytes: u64| rates[hop].time_for(Bytes::new(bytes));
     let sum = |spans: &mut dyn Iterator<Item = Span>| spans.fold(Span::ZERO, |a, b| a + b);

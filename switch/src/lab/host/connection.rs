@@ -2,7 +2,7 @@
 
 use wireyard_tables::time::{Deadline, Span, Time};
 
-use super::{classes, end_of, messages, own_classes, rate_control};
+use super::{Messages, classes, end_of, messages, own_classes, rate_control};
 use crate::core::Core;
 use crate::frames::envelope::{Address, Encap, mapped, udp_src_port};
 use crate::frames::{Frames, Mac};
@@ -197,7 +197,7 @@ pub(in crate::lab) fn connect(
     let queue_pair = queue_pair(&setup, spec, overhead(&there, telemetry), algorithm);
     let options =
         ConnectOptions { path_mtu: mtu, timeout: setup.ack_timeout, ..ConnectOptions::default() };
-    let (messages, length) = messages(spec);
+    let Messages { count, length, last } = messages(spec);
     let [sender, receiver] = cores
         .get_disjoint_mut([spec.from, spec.to])?
         .map(|core| end_of(core).ok_or(FlowError::NoEndPoint));
@@ -229,7 +229,8 @@ pub(in crate::lab) fn connect(
         qp,
         op: FlowOp::Write(remote),
         local,
-        messages,
+        messages: count,
+        last,
         depth: spec.window,
         start: spec.start,
         end: Deadline::NEVER,

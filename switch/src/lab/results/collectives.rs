@@ -220,7 +220,7 @@ impl Part<'_> {
                     let Some(from) = self.seen[sender].opened else { break };
                     let spec: &FlowSpec = &scenario.flows[*flow];
                     let bytes = spec.size.map_or(0, crate::units::Bytes::get);
-                    let best = one_way(scenario, spec, (1, bytes), window.lab.balances())
+                    let best = one_way(scenario, spec, (1, (bytes, bytes)), window.lab.balances())
                         .unwrap_or(Span::ZERO);
                     let data = Some((spec.from, self.all[sender].step));
                     rows.push(Wait { from, host, step, data, took: ready.since(from), best });

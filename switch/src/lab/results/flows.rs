@@ -291,7 +291,7 @@ fn windows(report: &mut Report, flows: &[Measured<'_>]) {
         .iter()
         .filter(|flow| flow.spec.rounds == 1 && !flow.spec.is_gated && share(flow) >= WAITED_SHOWN);
     let Some(most) = limited.clone().max_by(|a, b| share(a).total_cmp(&share(b))) else { return };
-    let message = crate::lab::host::messages(most.spec).1;
+    let message = crate::lab::host::messages(most.spec).length;
     report.fact(
         "window",
         format!(

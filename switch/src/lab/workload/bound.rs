@@ -98,8 +98,9 @@ impl Run<'_> {
         let scenario = self.scenario;
         *self.times.entry(flow).or_insert_with(|| {
             let spec = &scenario.flows[flow];
-            let length = u64::from(host::messages(spec).1);
-            let all = one_way(scenario, spec, (1, length), self.balances).unwrap_or(Span::ZERO);
+            let length = u64::from(host::messages(spec).length);
+            let one = (1, (length, length));
+            let all = one_way(scenario, spec, one, self.balances).unwrap_or(Span::ZERO);
             let (first, last) = end_hops(scenario, spec).unwrap_or((Span::ZERO, Span::ZERO));
             (first, all, last)
         })
