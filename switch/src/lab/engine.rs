@@ -236,8 +236,8 @@ impl Lab {
         let looks_at_events = self.is_live || self.watch.is_some();
         loop {
             let nodes = self.parts.iter().map(Part::next).min().unwrap_or(Deadline::NEVER);
-            let (change, sample) = (self.faults.next(), self.next_sample);
-            let first = nodes.min(change).min(Deadline::at(sample));
+            let (change, sample, warm) = (self.faults.next(), self.next_sample, self.warm());
+            let first = nodes.min(change).min(warm).min(Deadline::at(sample));
             let Some(at) = first.instant().filter(|at| *at <= end) else { break };
             if change == first {
                 self.now = reach(at);
@@ -245,14 +245,18 @@ impl Lab {
                     return Outcome::Failed(violation);
                 }
             } else if nodes == first {
-                let sample = Deadline::at(sample.min(end) + Span::from_ps(1));
+                let look = Deadline::at(sample.min(end)).min(warm) + Span::from_ps(1);
                 let done = match looks_at_events {
                     true => self.step(reach(at)),
-                    false => self.phase(change.min(sample)),
+                    false => self.phase(change.min(look)),
                 };
                 if let Err(violation) = done {
                     return Outcome::Failed(violation);
                 }
+            } else if at < sample {
+                self.now = reach(at);
+                self.sync_to(self.now);
+                self.begin_measurement();
             } else {
                 self.now = reach(at);
                 self.next_sample = at + self.scenario.sample;
@@ -355,8 +359,7 @@ impl Lab {
 
     fn sample(&mut self) -> Result<(), Violation> {
         self.sync_to(self.now);
-        let warm = Time::ZERO + self.scenario.warm_up;
-        if self.now >= warm && !self.sampler.is_warm() {
+        if self.warm().is_by(self.now) {
             self.begin_measurement();
         }
         if self.sampler.sample(self.now, &mut self.cores, &self.flows) {
@@ -365,6 +368,14 @@ impl Lab {
         // Without memory for a packet, other failures are consequences.
         let checked = self.check_sample();
         self.out_of_memory().map_or(checked, Err)
+    }
+
+    /// The end of the warm-up, until it is over.
+    fn warm(&self) -> Deadline {
+        match self.sampler.is_warm() {
+            true => Deadline::NEVER,
+            false => Deadline::at(Time::ZERO + self.scenario.warm_up),
+        }
     }
 
     /// The warm-up is over: figures count from here.
@@ -476,9 +487,16 @@ impl Lab {
         self.parts[part].event_queue.not_after(number, Deadline::at(self.now));
     }
 
-    /// When figures begin: at the first sample after the warm-up; if the run ended before, at its start.
+    /// When figures begin: at the end of the warm-up; if the run ended before, at its start.
     pub(super) fn measured_from(&self) -> Time {
         self.sampler.began.unwrap_or(Time::ZERO)
+    }
+
+    /// When figures over time end: with the last flow, because the run itself goes on to the next sample; with the run,
+    /// while a flow is under way.
+    pub(super) fn measured_to(&self) -> Time {
+        let ends = self.last.iter().map(FlowStatus::ended).collect::<Option<Vec<Time>>>();
+        ends.and_then(|ends| ends.into_iter().max()).map_or(self.now, |end| end.min(self.now))
     }
 }
 

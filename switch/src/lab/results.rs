@@ -70,11 +70,16 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     fn new(lab: &'a mut Lab) -> Window<'a> {
-        let now = lab.now();
+        let (now, until) = (lab.now(), lab.measured_to());
         let nodes = lab.cores.iter_mut().zip(&lab.scenario.fabric.nodes);
         let ports = nodes.map(|(core, node)| {
-            let status =
-                |port| core.ports().traffic_port(port).and_then(|id| core.view(now).port(id));
+            let status = |port| {
+                let id = core.ports().traffic_port(port)?;
+                let view = core.view(now);
+                let mut status = view.port(id)?;
+                status.pauses.paused = view.paused_time(id, until)?;
+                Some(status)
+            };
             node.ports().map_while(status).collect()
         });
         let ports = ports.collect();
@@ -86,7 +91,7 @@ impl<'a> Window<'a> {
         let discarded = discarded.collect();
         let lab = &*lab;
         let first = if lab.sampler.is_warm() { lab.sampler.first } else { 0 };
-        let seconds = lab.now().since(lab.measured_from()).as_ps() as f64 / 1e12;
+        let seconds = until.since(lab.measured_from()).as_ps() as f64 / 1e12;
         Window { lab, first, seconds, ports, discarded }
     }
 
@@ -228,7 +233,7 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
         "time",
         format!(
             "{} of {}, figures {from}, a sample every {}",
-            Unit::Seconds.show(super::sampler::seconds(lab.now())),
+            Unit::Seconds.show(super::sampler::seconds(lab.measured_to())),
             seconds(scenario.duration),
             seconds(step)
         ),

@@ -284,7 +284,7 @@ impl Sampler {
             track.marked.resize(index, 0.0);
             track.marked.push(marked as f64);
         }
-        let Some(paused) = view.paused_time(id) else { return };
+        let Some(paused) = view.paused_time(id, now) else { return };
         for (priority, span) in paused.into_iter().enumerate() {
             let key = (node, port, priority as u8);
             let is_new = !self.pauses.contains_key(&key);

@@ -127,7 +127,7 @@ impl<P: Default> View<'_, P> {
         Some(PortStatus {
             queues,
             groups,
-            pauses: PauseCounters { paused: self.paused_time(id)?, ..port.pauses },
+            pauses: PauseCounters { paused: self.paused_time(id, self.now)?, ..port.pauses },
             watchdog: port.watchdog.as_ref().map(|watchdog| watchdog.counters),
             control: port.control_counters,
             drops: port.drops,
@@ -141,12 +141,12 @@ impl<P: Default> View<'_, P> {
         wred.map_or(0, |wred| wred.counters.marked)
     }
 
-    /// Time that each priority of a port has been paused so far.
-    pub fn paused_time(&self, port: PortId) -> Option<[Span; CLASSES]> {
+    /// Time that each priority of a port has been paused so far; pauses in force count up to `until`.
+    pub fn paused_time(&self, port: PortId, until: Time) -> Option<[Span; CLASSES]> {
         let port = self.tm.ports.get(port.index())?;
         Some(std::array::from_fn(|p| {
-            let since =
-                port.pause_rx.paused_since(p as u8).map_or(Span::ZERO, |at| self.now.since(at));
+            let since = port.pause_rx.paused_since(p as u8);
+            let since = since.map_or(Span::ZERO, |at| until.since(at));
             port.pauses.paused[p] + since
         }))
     }

@@ -11,7 +11,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     drops(report, window);
     lossless(report, window);
     links(report, window);
-    let seconds = window.lab.now().as_ps() as f64 / 1e12;
+    let seconds = window.lab.measured_to().as_ps() as f64 / 1e12;
     report.figure("run.time", seconds, Unit::Seconds);
     report.figure("run.events", window.lab.events as f64, Unit::Count);
 }

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wireyard_tables::time::Time;
-
 use super::crossing::Crossing;
 use super::estimates::{self, Estimates};
 use super::{Window, flow_plots};
@@ -93,9 +91,7 @@ pub(super) fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
 pub(super) fn all_active_s(window: &Window<'_>) -> f64 {
     let (flows, begin) = (&window.lab.last, window.lab.measured_from());
     let first = flows.iter().filter_map(|flow| flow.started).min().unwrap_or(begin);
-    let ends = flows.iter().map(FlowStatus::ended).collect::<Option<Vec<Time>>>();
-    let end = ends.and_then(|ends| ends.into_iter().max()).unwrap_or(window.lab.now());
-    let active = end.since(first.max(begin));
+    let active = window.lab.measured_to().since(first.max(begin));
     active.as_ps() as f64 / 1e12
 }
 

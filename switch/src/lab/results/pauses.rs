@@ -128,7 +128,7 @@ fn edges(window: &Window<'_>) -> BTreeMap<Sender, Edge> {
 
 /// Pauses that the traffic manager of a node sent.
 fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
-    let (from, end) = (window.lab.measured_from(), window.lab.now());
+    let (from, end) = (window.lab.measured_from(), window.lab.measured_to());
     let is_host = window.lab.scenario.fabric.nodes[node].kind == NodeKind::Host;
     let mut since: BTreeMap<(PortNumber, u8), (Time, Option<Cause>)> = BTreeMap::new();
     let priorities = |mask: u8| (0..8u8).filter(move |priority| mask & 1 << priority != 0);
@@ -153,7 +153,7 @@ fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
 
 /// Pauses of hosts with a broken adapter, by the frames that arrived from them.
 fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
-    let (from, end) = (window.lab.measured_from(), window.lab.now());
+    let (from, end) = (window.lab.measured_from(), window.lab.measured_to());
     for fault in &window.lab.scenario.faults {
         let FaultKind::PauseStorm { host, priority } = fault.kind else { continue };
         let sender = (host, PortNumber(1));

@@ -333,7 +333,8 @@ fn series(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
 fn pauses(report: &mut Report, window: &Window<'_>) {
     let mut table = Table::new(
         "Pauses",
-        "Pauses that a port received from its peer and sent to it since the warm-up; refreshed XOFFs are counted.",
+        "Pauses that a port received from its peer and sent to it since the warm-up; refreshed XOFFs are counted. Time paused \
+         ends with the last flow.",
         vec![
             Column::words("port"),
             Column::numbers("XOFF received", Unit::Count),
@@ -360,7 +361,8 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
                 sum(&now.pauses.tx_xon, &base.tx_xon),
             ];
             let spent = now.pauses.paused.iter().zip(&base.paused);
-            let spent = spent.map(|(now, base)| now.as_ps() - base.as_ps()).sum::<u64>();
+            let spent = spent.map(|(now, base)| now.as_ps().saturating_sub(base.as_ps()));
+            let spent = spent.sum::<u64>();
             let spent = spent as f64 / 1e12;
             (0..4).for_each(|n| all[n] += counts[n]);
             paused_seconds += spent;

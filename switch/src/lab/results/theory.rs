@@ -95,7 +95,7 @@ fn undisturbed(window: &Window<'_>) -> Result<(), String> {
             "links lose or corrupt packets, the fluid model has none that is sent again".into()
         );
     }
-    let (from, to) = (window.lab.measured_from(), window.lab.now());
+    let (from, to) = (window.lab.measured_from(), window.lab.measured_to());
     let disturbs = |fault: &&Fault| {
         !matches!(fault.kind, FaultKind::Thresholds(_))
             && fault.at < to

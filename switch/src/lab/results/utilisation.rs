@@ -1,6 +1,7 @@
 //! Utilisation of each link: over the measured time, and over time for the busiest.
 
 use super::Window;
+use crate::lab::sampler::seconds;
 use crate::report::{Column, Report, Row, Table, Timeline, Unit, stats};
 
 /// Directions of links that are drawn over time.
@@ -31,7 +32,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     }
     let mut table = Table::new(
         "Link utilisation",
-        "Share of each direction's rate that frames with their gaps took after the warm-up, busiest first.",
+        "Share of each direction's rate that frames with their gaps took, from the warm-up to the end of the last flow, busiest first.",
         vec![
             Column::words("link"),
             Column::numbers("rate", Unit::BitRate),
@@ -73,8 +74,10 @@ fn directions<'a>(window: &Window<'a>) -> Vec<Direction<'a>> {
         let (from, to) = (link.ends[place % 2], link.ends[1 - place % 2]);
         let rate = link.setup.rate.get() as f64;
         let part = window.part(sent);
-        let seconds = sampler.times.last().copied().unwrap_or(0.0)
-            - sampler.times.get(window.first).copied().unwrap_or(0.0);
+        // What a sample after the last flow counts was sent before.
+        let end = seconds(window.lab.measured_to());
+        let end = sampler.times.last().map_or(0.0, |last| last.min(end));
+        let seconds = end - sampler.times.get(window.first).copied().unwrap_or(0.0);
         let used = match part {
             [first, .., last] if seconds > 0.0 => (last - first) * 8.0 / rate / seconds,
             _ => f64::NAN,
