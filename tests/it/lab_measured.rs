@@ -389,7 +389,7 @@ fn a_queue_that_dropped_is_in_the_table_though_every_sample_found_it_empty() {
     let queues = tables.iter().find(|table| table["title"] == "Queues").expect("queues");
     let rows = queues["rows"].as_array().expect("rows");
     assert_eq!(rows[0][2], 0.0, "no sample is within the burst");
-    let dropped: f64 = rows.iter().map(|row| row[8].as_f64().expect("dropped")).sum();
+    let dropped: f64 = rows.iter().map(|row| row[9].as_f64().expect("dropped")).sum();
     assert!(dropped > 100.0);
     assert_eq!(dropped, figure(&found, "drops.total"));
 }

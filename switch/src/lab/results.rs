@@ -136,7 +136,8 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     counts::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);
     let estimates = estimates::Estimates::new(scenario);
-    headline::fill(&mut report, crossing.is_of_all(), &estimates.kinds);
+    let have_ends = scenario.flows.iter().any(|flow| flow.size.is_some());
+    headline::fill(&mut report, (crossing.is_of_all(), have_ends), &estimates.kinds);
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);

@@ -54,6 +54,12 @@ impl Crossing {
         if !crosses.contains(&true) {
             return Err("no flow takes the bottleneck".into());
         }
+        if steady.is_empty() && passing == 0 {
+            return Err(match window.lab.last.iter().any(|flow| flow.started.is_some()) {
+                true => "no flow was under way while figures were taken".into(),
+                false => "no flow began".into(),
+            });
+        }
         if steady.is_empty() || passing_s > PASSING_MAX * whole {
             let all = steady.len() + passing;
             return Err(format!(

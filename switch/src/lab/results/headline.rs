@@ -30,15 +30,24 @@ const OF_FINISHED: [&str; 2] = ["flows.completion_", "flows.slowdown_"];
 ///
 /// Figures of all flows have a value of theory only if all of them cross the bottleneck, to which theory applies.
 /// `estimates` are the congestion estimates of rate controls.
-pub(super) fn fill(report: &mut Report, is_of_all: bool, estimates: &[(String, Unit)]) {
+/// `have_ends`: there are flows with a size.
+pub(super) fn fill(
+    report: &mut Report,
+    (is_of_all, have_ends): (bool, bool),
+    estimates: &[(String, Unit)],
+) {
     let finite = |name: &str| report.find(name).filter(|figure| figure.value.is_finite());
     let shown = |name: &str| finite(name).map_or("-".to_owned(), |f| f.unit.show(f.value));
     let is_theory =
         |figure: &Figure| figure.name.starts_with("theory.") && figure.value.is_finite();
+    let [measured, bound] = [ROWS[0][1], ROWS[0][2]].map(|name| finite(name).is_some());
     let note = match report.figures.iter().any(is_theory) {
         true => {
             "Theory is the fixed point of the DCQCN fluid model; of throughput, the payload that the bottleneck can carry. Of \
                  throughput and CNPs there is one where all flows cross the bottleneck."
+        }
+        false if is_of_all && measured && bound => {
+            "Theory of throughput is the payload that the bottleneck can carry."
         }
         false => "",
     };
@@ -70,9 +79,9 @@ pub(super) fn fill(report: &mut Report, is_of_all: bool, estimates: &[(String, U
             table.rows.push(vec![what.into(), value.into(), shown(theory).into()]);
         }
     }
-    if finished > 0.0 {
-        let text = format!("{finished} of {flows}");
-        table.rows.insert(2, vec!["flows finished".into(), text.into(), "-".into()]);
+    if have_ends {
+        let (text, place) = (format!("{finished} of {flows}"), table.rows.len().min(2));
+        table.rows.insert(place, vec!["flows finished".into(), text.into(), "-".into()]);
     }
     report.tables.insert(0, table);
 }

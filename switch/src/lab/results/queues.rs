@@ -58,7 +58,7 @@ pub(super) fn status(
     Some((of(now), base.map(of)))
 }
 
-/// Packets that left, and marks, since the warm-up.
+/// ECN-capable packets that the congestion point decided about, and marks, since the warm-up.
 pub(super) fn marks(window: &Window<'_>, key: QueueKey) -> Option<(u64, u64)> {
     let (now, base) = status(window, key)?;
     let (wred, before) = (now.wred?, base.and_then(|base| base.wred).unwrap_or_default());
@@ -89,7 +89,8 @@ fn dropping(window: &Window<'_>, known: &[QueueKey]) -> Vec<QueueKey> {
 fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
     let mut table = Table::new(
         "Queues",
-        "Bytes waiting, as the traffic manager counts them: without the frame on the wire.",
+        "Bytes waiting, as the traffic manager counts them: without the frame on the wire. Packets are those that left; marking is \
+         the marked part of those that the congestion point examined.",
         vec![
             Column::words("queue"),
             Column::numbers("mean", Unit::Bytes),
@@ -97,6 +98,7 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
             Column::numbers("p99", Unit::Bytes),
             Column::numbers("peak", Unit::Bytes),
             Column::numbers("packets", Unit::Count),
+            Column::numbers("examined", Unit::Count),
             Column::numbers("marked", Unit::Count),
             Column::numbers("marking", Unit::Share),
             Column::numbers("dropped", Unit::Count),
@@ -126,6 +128,7 @@ fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
             stats::percentile(&depths, 99.0).into(),
             now.peak_bytes.into(),
             departed.into(),
+            marks.map_or(f64::NAN, |(examined, _)| examined as f64).into(),
             marks.map_or(f64::NAN, |(_, marked)| marked as f64).into(),
             share.unwrap_or(f64::NAN).into(),
             (lost(&now.counters) - lost(&before)).into(),
