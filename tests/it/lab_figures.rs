@@ -38,6 +38,83 @@ fn throughput_is_about_the_time_that_its_bytes_are_about() {
     assert!((finite("1 us") / finite("300 us") - 1.0).abs() < 1e-9);
 }
 
+/// The run goes on to the next sample after its last flow, and a pause of a broken adapter with it; no figure over time does.
+#[test]
+fn figures_over_time_do_not_depend_on_the_samples() {
+    let of = |sample: &str| {
+        let found = report(&format!(
+            "lab: f\nduration: 3 ms\nsample: {sample}\nlink: {{ rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }}\n\
+             topology: {{ dumbbell: {{ pairs: 2 }} }}\nswitch: {{ qos: {{ preset: onyx_roce }} }}\nhost: {{ rate_control: fixed }}\n\
+             flows: [ {{ from: a1, to: b1, size: 20 KB }}, {{ from: a2, to: b2, size: 20 KB }} ]\n\
+             faults: [ {{ at: 60 us, until: 70 us, pause_storm: b2 }} ]\n"
+        ));
+        ["run.time", "links.utilisation_max", "pauses.time", "flows.completion_max"]
+            .map(|name| figure(&found, name))
+    };
+    let [time, used, paused, completion] = of("1 us");
+    assert!(time == completion && paused == 0.0 && used > 0.6, "{time} {used} {paused}");
+    assert_eq!(of("10 us"), [time, used, paused, completion]);
+    assert_eq!(of("1 ms"), [time, used, paused, completion]);
+    // The end of the warm-up need not be a sample.
+    let warm = |sample: &str| {
+        let text = format!("warm_up: 55 us\nsample: {sample}\nflows: {{ from: h1, to: sink }}");
+        let found = report(&incast(&text));
+        assert!(found["facts"]["time"].to_string().contains("from 55 us on"), "{}", found["facts"]);
+        figure(&found, "flows.throughput")
+    };
+    assert_eq!(warm("50 us"), warm("5 us"));
+}
+
+/// A flow that failed delivered until then, however long others go on.
+#[test]
+fn throughput_of_a_flow_that_failed_ends_there() {
+    let of = |other: &str| {
+        let found = report(&format!(
+            "lab: f\nduration: 20 ms\nsample: 10 us\nlink: {{ rate: 10 Gbit/s, delay: 1 us, mtu: 1500 B }}\n\
+             topology: {{ dumbbell: {{ pairs: 2, middle: {{ rate: 100 Gbit/s }} }} }}\nhost: {{ rate_control: fixed, ack_timeout: 3, ack_every: 8 }}\n\
+             flows: [ {{ from: a1, to: b1, size: 10 MB }}, {{ from: a2, to: b2, size: {other} }} ]\n\
+             faults: [ {{ at: 50 us, link_down: a1-s1 }} ]\n"
+        ));
+        assert_eq!(figure(&found, "flows.failed"), 1.0);
+        figure(&found, "flow.a1.b1.throughput")
+    };
+    // 50 us at line rate, and eight timeouts of 33 us without a byte.
+    let short = of("1 MB");
+    assert!((1e9..2e9).contains(&short), "{short}");
+    assert_eq!(of("5 MB"), short);
+}
+
+#[test]
+fn a_flow_delivers_its_size() {
+    let text = incast("flows: { from: h1, to: sink, size: 2500003 B }");
+    let found = report(&text.replace("duration: 300 us", "duration: 3 ms"));
+    let tables = found["tables"].as_array().expect("tables");
+    let flows = tables.iter().find(|table| table["title"] == "Flows").expect("flows");
+    assert_eq!(flows["rows"][0][5].as_f64(), Some(2_500_003.0), "{}", flows["rows"][0]);
+    assert!(figure(&found, "flows.slowdown_p50") > 0.9999);
+}
+
+#[test]
+fn what_was_not_reached_is_said_and_not_left_out() {
+    let of = |flows: &str| {
+        let control = incast(flows).replace("rate_control: fixed", "rate_control: dcqcn");
+        report(&format!("{control}\nswitch: {{ qos: {{ preset: onyx_roce }} }}\n"))
+    };
+    let cut = of("flows: { from: [h1, h2], to: sink, size: 100 MB }");
+    let rows = cut["tables"][0]["rows"].as_array().expect("rows");
+    let finished = rows.iter().find(|row| row[0] == "flows finished").expect("a row");
+    assert_eq!(finished[1], "0 of 2");
+    // Ranks that compute beyond the end of the run.
+    let idle = of("collectives: { operation: all_reduce, size: 10 KB, compute: 1 ms }");
+    assert_eq!(idle["facts"]["theory"], "none: no flow began");
+    // What stands in the column of theory has its sentence, without a fluid model too.
+    let folder = tempfile::tempdir().expect("a folder");
+    let fixed = scenario(folder.path(), &incast("flows: { from: senders, to: sink }"));
+    let ended = lab(&[&fixed]);
+    let said = "Theory of throughput is the payload that the bottleneck can carry.";
+    assert!(ended.out.contains(said), "{}", ended.out);
+}
+
 /// The throughput of flows that start late is that of their time, and not of the time before.
 #[test]
 fn throughput_begins_with_the_first_flow() {
@@ -245,6 +322,11 @@ fn counts_of_the_programs_are_among_the_figures() {
     let counts = counts.expect("the table")["rows"].as_array().expect("rows");
     let row = counts.iter().find(|row| row[1] == "counter ce_marked").expect("a row");
     assert_eq!((&row[0], row[3].as_f64()), (&"s1".into(), Some(marked)));
+    let queues = tables.iter().find(|table| table["title"] == "Queues").expect("queues");
+    let [examined, of_these, share] = [6, 7, 8].map(|at| queues["rows"][0][at].as_f64());
+    assert_eq!((examined, of_these), (Some(figure(&found, "bottleneck.packets")), Some(marked)));
+    let (share, examined) = (share.expect("a share"), examined.expect("a count"));
+    assert!((share - marked / examined).abs() < 1e-6, "{share}");
     let received = tables.iter().find(|table| table["title"] == "Where every packet went");
     let received = received.expect("ledgers")["rows"][0][1].as_f64();
     assert_eq!(Some(figure(&found, "counter.class_packets.packets")), received);
