@@ -264,6 +264,7 @@ impl Instance {
 
 fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
     let mut compiler = Compiler::new(decoder, &declared.controls, declared.telemetry);
+    compiler.broken = declared.broken.clone();
     let parameters = parameters(&mut compiler, declared);
     let requires = requires::compile(&mut compiler, &declared.requires);
     let state = state(&mut compiler, declared);

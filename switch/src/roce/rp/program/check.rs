@@ -1,6 +1,6 @@
 //! Declarations and statements to code: names, ranges of stored values, timers with a least length.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::ast::{AstExpr, Name, Path, Sp, StmtKind};
 use wireyard_pipeline::diag::codes;
@@ -59,6 +59,8 @@ pub(super) struct Compiler<'c, 'd> {
     calls: Vec<String>,
     pub(super) decoder: &'c mut Decoder<'d>,
     pub(super) slots: BTreeMap<String, Slot>,
+    /// Names whose declaration has an error, which was reported.
+    pub(super) broken: BTreeSet<String>,
     /// Initial values of the registers.
     pub(super) frame: Vec<i128>,
     pub(super) code: Vec<Op>,
@@ -90,6 +92,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
             calls: Vec::new(),
             decoder,
             slots: slots.collect(),
+            broken: BTreeSet::new(),
             frame: KNOWN.iter().chain(hops).map(|known| known.low).collect(),
             code: Vec::new(),
             timers: Vec::new(),
@@ -138,6 +141,9 @@ impl<'c, 'd> Compiler<'c, 'd> {
     /// The value of a name, in the context of this code.
     pub(super) fn read(&mut self, name: &Name) -> Found<Value> {
         let Some(slot) = self.slots.get(&name.value).copied() else {
+            if self.broken.contains(&name.value) {
+                return None;
+            }
             let message = format!("there is no `{}`", name.value);
             let known: Vec<&str> = self.slots.keys().map(String::as_str).collect();
             let error = self.decoder.diagnostics.error(codes::UNKNOWN, name.span, message);
@@ -283,14 +289,11 @@ impl<'c, 'd> Compiler<'c, 'd> {
     fn plain(&mut self, kind: &StmtKind, span: SourceSpan) -> Option<String> {
         match kind {
             StmtKind::Let(name, value) => {
-                let found = self.expr(value)?;
-                let slot = Slot { value: found, kind: SlotKind::Local };
-                // The register of a name is not that of the local: a later assignment must not change it.
-                let at = self.register(0, span)?;
-                self.push(Op::Copy(at, found.at));
-                let slot = Slot { value: Value { at, ..slot.value }, ..slot };
-                self.declare(name, slot)?;
-                Some(name.value.clone())
+                let local = self.local(name, value, span);
+                if local.is_none() {
+                    self.broken.insert(name.value.clone());
+                }
+                local
             }
             StmtKind::Assign(target, None, value) => {
                 let found = self.expr(value);
@@ -304,6 +307,16 @@ impl<'c, 'd> Compiler<'c, 'd> {
             _ => self
                 .no(span, "a rate control has assignments, `let`, `arm`, `stop`, `if` and `call`"),
         }
+    }
+
+    /// Declares the name of a `let`, and returns it.
+    fn local(&mut self, name: &Name, value: &AstExpr, span: SourceSpan) -> Found<String> {
+        let found = self.expr(value)?;
+        // The register of a name is not that of the local: a later assignment must not change it.
+        let at = self.register(0, span)?;
+        self.push(Op::Copy(at, found.at));
+        self.declare(name, Slot { value: Value { at, ..found }, kind: SlotKind::Local })?;
+        Some(name.value.clone())
     }
 
     fn assign(&mut self, target: &Sp<Path>, value: Value, span: SourceSpan) -> Found<()> {

@@ -1,5 +1,7 @@
 //! `NAME.yaml` of a rate control to declarations: its keys and their forms.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use wireyard_pipeline::ast::{AstExpr, Name, Named, StmtKind};
 use wireyard_pipeline::diag::codes;
@@ -179,6 +181,8 @@ pub(super) struct Declared {
     pub(super) ack_every: Option<u32>,
     pub(super) telemetry: bool,
     pub(super) parameters: Named<parameter::Declared>,
+    /// Names of parameters and state whose declaration has an error.
+    pub(super) broken: BTreeSet<String>,
     pub(super) requires: Vec<requires::Declared>,
     pub(super) state: Named<State>,
     /// `start`, `cnp`, `ack`, `nack`, `trim`, `timeout`.
@@ -195,14 +199,17 @@ pub(super) struct Declared {
 pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     let fields = decoder.map(node, &RATE_CONTROL)?;
     let name = fields.get("rate_control").and_then(|node| decoder.name(node));
-    let parameters = named(decoder, &fields, "parameters", parameter::declared);
+    let mut broken = BTreeSet::new();
+    let parameters = named(decoder, (&fields, "parameters"), &mut broken, parameter::declared);
     let requires = fields.get("requires");
     let requires = requires.map(|node| decoder.each(node, "a condition", requires::declared));
-    let state = named(decoder, &fields, "state", state);
-    let block = |decoder: &mut Decoder<'_>, node: &Node| Some(statements(decoder, node));
-    let timers = named(decoder, &fields, "timers", block);
-    let counters = named(decoder, &fields, "bytes", block);
-    let controls = named(decoder, &fields, "controls", block);
+    let state = named(decoder, (&fields, "state"), &mut broken, state);
+    let mut blocks = |decoder: &mut Decoder<'_>, key: &'static str| {
+        let block = |decoder: &mut Decoder<'_>, node: &Node| Some(statements(decoder, node));
+        named(decoder, (&fields, key), &mut broken, block)
+    };
+    let (timers, counters) = (blocks(decoder, "timers"), blocks(decoder, "bytes"));
+    let controls = blocks(decoder, "controls");
     let on = fields.get("on");
     let events = on.and_then(|node| decoder.map(node, &EVENTS));
     let of_cnps = events.as_ref().and_then(|of| of.place("cnp"));
@@ -214,6 +221,13 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     if let Some(of) = fields.get("notification").and_then(|node| decoder.map(node, &NOTIFICATION)) {
         marks = of.get("marks").and_then(|node| decoder.choice(node, MARKS)).map(|name| name.value);
         cnp_interval = of.get("cnp_interval").and_then(|node| interval(decoder, node));
+        if let (Some(span), Some(marks @ ("ack" | "none"))) =
+            (of.place("cnp_interval"), marks.as_deref())
+        {
+            let message = format!("with `marks: {marks}` no CNP comes: this time means nothing");
+            let error = decoder.diagnostics.error(codes::RATE_CONTROL, span, message);
+            error.help("leave it out, or write `marks: cnp`");
+        }
         ack_every = of.get("ack_every").and_then(|node| bounded(decoder, node, (1, 1 << 20)));
         telemetry = of.get("telemetry").and_then(|node| decoder.choice(node, TELEMETRY));
     }
@@ -239,6 +253,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
         ack_every,
         telemetry: telemetry.is_some_and(|name| name.value == "hpcc"),
         parameters,
+        broken,
         requires: requires.unwrap_or_default(),
         state,
         events: events?,
@@ -251,14 +266,21 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     })
 }
 
+/// A map from names to anything; names of what has an error are added to `broken`.
 fn named<T>(
     decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    name: &str,
+    (fields, name): (&Fields<'_>, &str),
+    broken: &mut BTreeSet<String>,
     mut read: impl FnMut(&mut Decoder<'_>, &Node) -> Option<T>,
 ) -> Named<T> {
     let Some(node) = fields.get(name) else { return Vec::new() };
-    decoder.named(node, &format!("`{name}`"), |decoder, _, node| read(decoder, node))
+    decoder.named(node, &format!("`{name}`"), |decoder, key, node| {
+        let found = read(decoder, node);
+        if found.is_none() {
+            broken.insert(key.scalar.text.clone());
+        }
+        found
+    })
 }
 
 fn interval(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {

@@ -147,6 +147,27 @@ fn what_cannot_be_run_is_refused_at_its_place() {
         deaf.contains("test.yaml:3:7") && deaf.contains("with `marks: ack` no CNP comes"),
         "{deaf}"
     );
+    let unread = refusal(
+        "rate_control: t\nnotification: { marks: ack, cnp_interval: 4 us }\non: { ack: [ std.rate = 2 ] }\n",
+    );
+    assert!(
+        unread.contains("test.yaml:2:29") && unread.contains("this time means nothing"),
+        "{unread}"
+    );
+    // What is declared wrongly is declared: one mistake, one error.
+    for declared in [
+        "parameters: { x: { unit: number, default: 5, max: 4 } }",
+        "parameters: { x: { unit: furlong, default: 5 } }",
+        "state: { x: 65 }",
+        "state: { y: { bits: 8, start: 3 + } }\nshows: { estimate: y }",
+    ] {
+        let name = if declared.contains(" y:") { "y" } else { "x" };
+        let text = format!(
+            "rate_control: t\n{declared}\non: {{ ack: [ let z = {name} + 1, std.rate = z ] }}\n"
+        );
+        let once = refusal(&text);
+        assert_eq!(once.matches("error[").count(), 1, "{declared}: {once}");
+    }
     let full = refusal(&with("{ x: { bits: 4, start: 99 } }", "x = 1"));
     assert!(full.contains("this state holds 0 to 15"), "{full}");
     let wrong = refusal("rate_control: t\non: { cnp: [ std.rate = y ] }\n");
