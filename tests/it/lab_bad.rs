@@ -65,6 +65,26 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ),
     ("to: sink", "to: skin", &["8:29", "there are senders, h1, h2, sink"]),
     (
+        "flows: { from: senders, to: sink, size: 100 KB }",
+        "collectives: []",
+        &["8:14", "no collective: nothing would be sent"],
+    ),
+    (
+        "{ incast: { senders: 2 } }",
+        "{ hosts: [a, c], switches: [b-c, a-b], links: [{ ends: [a, b-c] }, { ends: [b-c, a-b] }, { ends: [a-b, c] }] }",
+        &["`a-b-c` would name two links: of `a` and `b-c`, and of `a-b` and `c`", "another name"],
+    ),
+    (
+        "{ incast: { senders: 2 } }",
+        "{ hosts: [hosts, sink], switches: s1, links: [{ ends: [hosts, s1] }, { ends: [s1, sink] }] }",
+        &["5:21", "`hosts` is the name of a group of hosts"],
+    ),
+    (
+        "{ incast: { senders: 2 } }",
+        "{ hosts: [\"\", sink], switches: s1, links: [{ ends: [\"\", s1] }, { ends: [s1, sink] }] }",
+        &["5:21", "a node needs a name"],
+    ),
+    (
         "dcqcn }",
         "fixed, parameters: { line_rate_bps: 5e9 } }",
         &["`fixed` does not use `line_rate_bps`", "make `rate` of the link lower"],

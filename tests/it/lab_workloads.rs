@@ -261,6 +261,12 @@ fn connection_matrices_of_htsim_wait_for_their_triggers() {
         ("Connections 4", "Connections", "a word without its number"),
         ("size 1000\n", "sise 1000\n", "`sise` is unknown"),
         (matrix, "Nodes 4\n", "the file has no flow: nothing would be sent"),
+        (
+            matrix,
+            "0->1 trigger 1 size 1000 send_done_trigger 2\n0->2 trigger 2 size 1000 send_done_trigger 1\n\
+             trigger id 1 oneshot\ntrigger id 2 oneshot\n",
+            "trigger 1 never happens: it waits for connections that wait for it",
+        ),
     ] {
         write(&matrix.replace(from, to));
         let ended = lab(&[&scenario(folder.path(), text)]);

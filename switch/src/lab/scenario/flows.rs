@@ -358,7 +358,7 @@ pub(super) fn members(
 ) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for name in decoder.each(node, "a host", Decoder::word) {
-        if name.value == "hosts" && fabric.find("hosts").is_none() {
+        if name.value == "hosts" {
             found.extend(fabric.hosts());
         } else if let Some(group) = fabric.groups.get(&name.value) {
             found.extend(group);

@@ -254,8 +254,53 @@ impl Matrix {
             }
             self.gated(decoder, Need::Completed(*flow, 1), *span)?;
         }
+        if let Some(id) = self.circle(&started) {
+            let message = format!(
+                "trigger {id} never happens: it waits for connections that wait for it, by themselves or through other \
+                 triggers"
+            );
+            return decoder.refuse(codes::SCENARIO, self.triggers[&id].span, message);
+        }
         self.start_gates(&started, &mut gates);
         Some(Source::Triggered(self.flows, gates))
+    }
+
+    /// A trigger that waits for itself, through the connections `started` by triggers.
+    fn circle(&self, started: &[(usize, u64, SourceSpan)]) -> Option<u64> {
+        let by: BTreeMap<usize, u64> = started.iter().map(|(flow, id, _)| (*flow, *id)).collect();
+        let by = &by;
+        // The triggers without which a trigger does not happen.
+        let causes = |id: u64| {
+            let needs = self.triggers.get(&id).into_iter().flat_map(|trigger| &trigger.needs);
+            needs.filter_map(move |(_, need)| match need {
+                Need::Completed(flow, _) | Need::Arrived(flow, _) => by.get(flow).copied(),
+                Need::Opened(_) => None,
+            })
+        };
+        let mut effects: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let mut missing: BTreeMap<u64, usize> = BTreeMap::new();
+        for &id in self.triggers.keys() {
+            missing.insert(id, causes(id).count());
+            causes(id).for_each(|cause| effects.entry(cause).or_default().push(id));
+        }
+        let mut happen: Vec<u64> =
+            missing.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
+        while let Some(id) = happen.pop() {
+            missing.remove(&id);
+            for effect in effects.remove(&id).unwrap_or_default() {
+                let Some(count) = missing.get_mut(&effect) else { continue };
+                *count -= 1;
+                if *count == 0 {
+                    happen.push(effect);
+                }
+            }
+        }
+        // Each that is left waits for another one: following them leads into a circle.
+        let (mut at, mut seen) = (*missing.keys().next()?, BTreeSet::new());
+        while seen.insert(at) {
+            at = causes(at).find(|cause| missing.contains_key(cause))?;
+        }
+        Some(at)
     }
 
     /// Makes a connection that waits, or that another waits for, one message of which its receiver is notified.

@@ -215,7 +215,7 @@ impl Reader<'_> {
             let message = "nothing is left after `warm_up`: it is not shorter than `duration`";
             return decoder.refuse(codes::SCENARIO, node.span, message);
         }
-        // Figures begin at a sample.
+        // Depths of queues are known at samples only.
         let (duration, sample) = (duration?.as_ps(), sample?.as_ps());
         if found.as_ps().div_ceil(sample).saturating_mul(sample) > duration {
             let message =
@@ -286,6 +286,10 @@ fn sources(
     }
     if let Some(node) = fields.get("collectives") {
         sources.extend(collectives::read(decoder, node, context));
+        if sources.is_empty() && !decoder.diagnostics.has_errors() {
+            let message = "no collective: nothing would be sent";
+            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+        }
     }
     if fields.get("flows").is_none() && fields.get("collectives").is_none() {
         let message = "a scenario needs `flows` or `collectives`: nothing would be sent";

@@ -1,6 +1,6 @@
 //! Generators of topologies, and topologies written out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::diag::{Files, codes};
 use wireyard_pipeline::ir::SourceSpan;
@@ -342,11 +342,13 @@ fn written(
     fabric: &mut Fabric,
 ) -> Option<()> {
     let mut lonely = nodes(decoder, fields, fabric)?;
+    let mut names = BTreeMap::new();
+    (0..fabric.links.len()).for_each(|link| _ = other_of_name(fabric, link, &mut names));
     for item in fields.get("links").map(|node| decoder.one_or_more(node, "a link")).unwrap_or(&[]) {
         let Some(link_fields) = decoder.map(item, &shapes::JOINED_LINK) else { continue };
         let setup = differing(decoder, &link_fields, &base);
         let Some(ends) = link_fields.get("ends") else { continue };
-        let Some((a, b)) = two_nodes(decoder, ends, fabric) else { continue };
+        let (place, Some((a, b))) = (ends.span, two_nodes(decoder, ends, fabric)) else { continue };
         let host = |&node: &usize| fabric.nodes[node].kind == NodeKind::Host;
         if let Some(host) =
             [a, b].into_iter().filter(host).find(|&n| !fabric.nodes[n].links.is_empty())
@@ -354,10 +356,21 @@ fn written(
             let name = &fabric.nodes[host].name;
             let message = format!("a second link of `{name}`: a host has one");
             let way_out = "make two hosts of it, or join it to a switch that has both links";
-            decoder.diagnostics.error(codes::SCENARIO, ends.span, message).help(way_out);
+            decoder.diagnostics.error(codes::SCENARIO, place, message).help(way_out);
             continue;
         }
-        fabric.join(a, b, setup);
+        let link = fabric.join(a, b, setup);
+        if let Some((name, other)) = other_of_name(fabric, link, &mut names) {
+            let ends = [other, link].map(|link| {
+                let [a, b] = fabric.links[link].ends.map(|node| fabric.nodes[node].name.as_str());
+                format!("`{a}` and `{b}`")
+            });
+            let message =
+                format!("`{name}` would name two links: of {}, and of {}", ends[0], ends[1]);
+            let error = decoder.diagnostics.error(codes::SCENARIO, place, message);
+            error.help("give one of these nodes another name");
+            continue;
+        }
         if fabric.links.len() as u64 > LINKS_MAX {
             break;
         }
@@ -397,6 +410,15 @@ fn nodes(
     for (key, kind) in [("hosts", NodeKind::Host), ("switches", NodeKind::Switch)] {
         let Some(list) = fields.get(key) else { continue };
         for name in decoder.each(list, "a name", Decoder::word) {
+            let is_group = name.value == "hosts" || fabric.groups.contains_key(&name.value);
+            if name.value.is_empty() || is_group {
+                let message = match is_group {
+                    true => format!("`{}` is the name of a group of hosts", name.value),
+                    false => "a node needs a name".to_owned(),
+                };
+                // It is added all the same: what joins it is right.
+                decoder.diagnostics.error(codes::SCENARIO, name.span, message);
+            }
             if !known.insert(name.value.clone()) {
                 let message = format!("there is a node `{}` already", name.value);
                 decoder.diagnostics.error(codes::TWICE, name.span, message);
@@ -422,6 +444,20 @@ pub(super) fn link_named(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric
             .did_you_mean(&name.value, names.iter().map(String::as_str));
     }
     found
+}
+
+/// Adds the names of a link to those known; returns one that a link between other nodes has, and that link.
+fn other_of_name(
+    fabric: &Fabric,
+    link: usize,
+    known: &mut BTreeMap<String, usize>,
+) -> Option<(String, usize)> {
+    let ends = |link: usize| BTreeSet::from(fabric.links[link].ends);
+    let others = names_of(fabric, link).map(|name| {
+        let other = *known.entry(name.clone()).or_insert(link);
+        (ends(other) != ends(link)).then_some((name, other))
+    });
+    others.into_iter().flatten().next()
 }
 
 fn names_of(fabric: &Fabric, link: usize) -> [String; 2] {
