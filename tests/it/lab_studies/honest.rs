@@ -345,16 +345,43 @@ fn a_range_of_a_key_that_another_one_makes_legal_has_whole_numbers() {
 }
 
 #[test]
-fn a_point_that_cannot_be_read_does_not_hide_a_figure_that_is_not_there() {
-    for delays in ["[1 us, 2 us, nonsense]", "[nonsense, 1 us, 2 us]"] {
+fn a_point_that_cannot_be_built_does_not_hide_a_figure_that_is_not_there() {
+    // Above the curve's Kmax.
+    for kmin in ["[2 KB, 400 KB]", "[400 KB, 2 KB]"] {
         let study = format!(
-            "study: s\nscenario: marks.yaml\nvary: {{ link.delay: {delays} }}\nfigures: flows.finishd\n"
+            "study: s\nscenario: marks.yaml\nvary: {{ switch.qos.wred_profiles.ROCE.green.kmin: {kmin} }}\n\
+             figures: flows.finishd\n"
         );
         let folder = place(&study);
         let ended = sweep(folder.path(), "out", &[]);
-        assert_eq!(ended.status, Some(2), "{delays}: {}{}", ended.out, ended.err);
+        assert_eq!(ended.status, Some(2), "{kmin}: {}{}", ended.out, ended.err);
         assert!(ended.err.contains("did you mean `flows.finished`"), "{}", ended.err);
     }
+}
+
+/// Before hours of runs, at its place in the study.
+#[test]
+fn a_key_or_a_value_that_cannot_be_is_refused_before_anything_runs() {
+    for (vary, expected) in [
+        ("link.delay: [1 us, nonsense]", &["study.yaml:3:28", "nonsense"][..]),
+        ("link.delay: [nonsense, 1 us]", &["study.yaml:3:22", "nonsense"]),
+        ("link.dely: [1 us, 2 us]", &["study.yaml:3:", "`dely`", "delay"]),
+        ("flows.3.size: [20 KB]", &["study.yaml:3:9", "`3` is no item"]),
+        ("flows.window: { from: 0, to: 4, steps: 5 }", &["study.yaml:3:"]),
+        ("flows.window: []", &["study.yaml:3:23", "`flows.window` has no value"]),
+    ] {
+        let folder = folder(vary);
+        let ended = sweep(folder.path(), "out", &[]);
+        assert_eq!(ended.status, Some(2), "{vary}: {}{}", ended.out, ended.err);
+        expected.iter().for_each(|part| assert!(ended.err.contains(part), "{vary}: {}", ended.err));
+        assert!(!folder.path().join("out").exists(), "{vary}: something ran");
+    }
+    // A value that only another key makes legal is none of these.
+    let folder = folder("host.retransmission: [go_back_n, selective], host.reordering: [0, 5]");
+    let base = BASE.replace(", parameters: { g: 0.004, additive_increase_bps: 40e6 }", "");
+    fs::write(folder.path().join("marks.yaml"), base).expect("writes");
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_ne!(ended.status, Some(2), "{}{}", ended.out, ended.err);
 }
 
 #[test]

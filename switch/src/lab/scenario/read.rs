@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::{Node, NodeKind as YamlKind};
 use wireyard_pipeline::source::{Loader, read_yaml};
@@ -59,7 +60,9 @@ pub fn read_changed(
     let node = read_yaml(path, loader, &mut files, &mut found);
     let node = node.and_then(|mut node| {
         for (key, value) in changes {
-            let span = value.span;
+            let span = key.first().map_or(value.span, |part| part.span);
+            let span =
+                SourceSpan { end: key.last().map_or(span.end, |part| part.span.end), ..span };
             if let Err(why) = change::set(&mut node, key, value.clone()) {
                 let key: Vec<&str> = key.iter().map(|part| part.value.as_str()).collect();
                 let message = format!("there is no key `{}` in the scenario: {why}", key.join("."));

@@ -1,9 +1,10 @@
 //! From a study's file to its model, with all errors at their places.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::ast::Sp;
+use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
@@ -11,7 +12,7 @@ use wireyard_pipeline::source::node::{Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
 use wireyard_pipeline::source::{DATA_BYTES_MAX, Loader, read_bytes, read_yaml};
 
-use super::points::{Range, Values, all, count};
+use super::points::{Point, Range, Values, all, count};
 use super::{Axis, Goal, Sample, Study, change};
 use crate::file_kind::{self, FileKind};
 use crate::lab::build;
@@ -21,6 +22,8 @@ use Shape::{Any, Choice, Count, Either, List, Map, MapOf, Name, OneOrMore, Text}
 
 /// Runs of a study at most.
 const RUNS_MAX: u64 = 1_000_000;
+/// Points at which a value is tried that the scenario does not take by itself.
+const TRIED_MAX: usize = 64;
 /// Default number of points of a range.
 const STEPS: u32 = 5;
 
@@ -82,7 +85,8 @@ pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
     let mut files = Files::new();
     let mut found = Diagnostics::new();
     let node = read_yaml(path, loader, &mut files, &mut found);
-    let study = node.and_then(|node| study(&mut Decoder::new(&files, &mut found), &node, path));
+    let study =
+        node.and_then(|node| study(&mut Decoder::new(&files, &mut found), &node, (path, loader)));
     let Some(mut study) = study.filter(|_| !found.has_errors()) else {
         let errors = Rejected { diagnostics: found, files };
         return Err(file_kind::or_kind(path, loader, FileKind::Study, errors));
@@ -148,7 +152,10 @@ fn among(firsts: &[Change], place: usize, value: Node) -> Vec<Change> {
 }
 
 /// The text of every file that a run of the study reads, once: of the study, of the scenario as written, and of the scenario with each
-/// listed value that may name a file, by itself and, where it needs another key, among the first values of the others.
+/// value, by itself and, where it needs other keys, at points that have it.
+///
+/// # Errors
+/// A key that the scenario cannot have, or a value that no point can have.
 fn texts(study: &Study, loader: &Loader) -> Result<Vec<(PathBuf, String)>, Rejected> {
     let mut known = BTreeSet::new();
     let mut texts = Vec::new();
@@ -176,19 +183,35 @@ fn texts(study: &Study, loader: &Loader) -> Result<Vec<(PathBuf, String)>, Rejec
         }
     };
     read(&[])?;
-    let firsts = firsts(&study.axes);
     for (place, axis) in study.axes.iter().enumerate() {
-        let Values::List(values) = &axis.values else { continue };
-        let is_number =
-            |value: &&Node| value.text().is_some_and(|text| quantity(text.text).is_some());
-        for value in values.iter().filter(|value| !is_number(value)) {
-            if read(&[(axis.path.clone(), value.clone())]).is_err() {
-                // A point that cannot be read fails by itself.
-                let _ = read(&among(&firsts, place, value.clone()));
+        for points in points_by_value(study, place) {
+            let value = points[0].nodes[place].clone();
+            let Err(alone) = read(&[(axis.path.clone(), value)]) else { continue };
+            // Another key that varies may be what makes this one legal.
+            let step = points.len().div_ceil(TRIED_MAX);
+            let mut tried = points.iter().step_by(step);
+            if !tried.any(|point| read(&study.changes(point)).is_ok()) {
+                return Err(alone);
             }
         }
     }
     Ok(texts)
+}
+
+/// The points of each value of a key; of a range of which points are drawn, all in one.
+fn points_by_value(study: &Study, place: usize) -> Vec<Vec<&Point>> {
+    let is_drawn = !matches!(study.sample, Sample::Grid);
+    let is_one = is_drawn && matches!(study.axes[place].values, Values::Range(_));
+    let (mut places, mut found) = (BTreeMap::new(), Vec::<Vec<&Point>>::new());
+    for point in &study.points {
+        let label = if is_one { "" } else { point.labels[place].as_str() };
+        let at = *places.entry(label).or_insert(found.len());
+        match found.get_mut(at) {
+            Some(points) => points.push(point),
+            None => found.push(vec![point]),
+        }
+    }
+    found
 }
 
 /// A hash of texts, and of the version.
@@ -204,14 +227,18 @@ fn fingerprint<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
     format!("{state:016x}")
 }
 
-fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
+fn study(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    (path, loader): (&Path, &Loader),
+) -> Option<Study> {
     let fields = decoder.map(node, &STUDY)?;
     let name = decoder.name(fields.get("study")?)?.value;
     let about = fields.get("about").and_then(|node| decoder.word(node));
-    let scenario = decoder.word(fields.get("scenario")?)?;
+    let scenario = scenario(decoder, fields.get("scenario")?, (path, loader));
     let axes = axes(decoder, fields.get("vary")?, fields.get("sample").is_some());
     let sample = sample(decoder, &fields);
-    let (axes, sample) = (axes?, sample?);
+    let (scenario, axes, sample) = (scenario?, axes?, sample?);
     let mut number = |key: &str, most: u64| match fields.get(key) {
         Some(node) => {
             let found = decoder.count(node)?;
@@ -236,7 +263,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         name,
         about: about.map(|about| about.value).unwrap_or_default(),
         path: path.to_owned(),
-        scenario: path.parent().unwrap_or(Path::new("")).join(scenario.value),
+        scenario,
         points: Vec::new(),
         axes,
         sample,
@@ -250,6 +277,22 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         fingerprint: String::new(),
         sources: Vec::new(),
     })
+}
+
+/// The file of the scenario, which must be there.
+fn scenario(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    (path, loader): (&Path, &Loader),
+) -> Option<PathBuf> {
+    let scenario = path.parent().unwrap_or(Path::new("")).join(decoder.word(node)?.value);
+    if !loader.is_there(&scenario) {
+        let message = format!("there is no scenario {}", shown(&scenario));
+        let error = decoder.diagnostics.error(codes::FILE_NOT_READ, node.span, message);
+        error.note("the path is relative to the study");
+        return None;
+    }
+    Some(scenario)
 }
 
 /// The figures and goals of a study.
@@ -361,7 +404,13 @@ fn axes(decoder: &mut Decoder<'_>, node: &Node, is_drawn: bool) -> Option<Vec<Ax
         }
         let values = match &value.kind {
             NodeKind::Map(_) => Values::Range(range(decoder, value, is_drawn)?),
-            NodeKind::List(items) if !items.is_empty() => {
+            NodeKind::List(items) if items.is_empty() => {
+                let message = format!("`{}` has no value", key.scalar.text);
+                let error = decoder.diagnostics.error(codes::SCENARIO, value.span, message);
+                error.help("write its values, or leave the key out");
+                return None;
+            }
+            NodeKind::List(items) => {
                 refuse_twice(decoder, items)?;
                 Values::List(items.clone())
             }
