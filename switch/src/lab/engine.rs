@@ -1,10 +1,10 @@
 //! Virtual time: runs the next event, until the end.
 //!
-//! Sources of events, in the order in which equal instants are served: faults, nodes, samples. Partitions (`part`) run
-//! the nodes; this module has what concerns them all. A run is a sequence of phases. In a phase every partition handles
-//! its events before the next fault, and up to the next sample; between two phases no partition runs, the lab has all
-//! devices, and applies a fault or takes a sample. One partition is run here, several by `workers`, with the same
-//! results.
+//! Sources of events, in the order in which equal instants are served: faults, nodes, the end of the warm-up, samples.
+//! Partitions (`part`) run the nodes; this module has what concerns them all. A run is a sequence of phases. In a phase
+//! every partition handles its events before the next fault, and up to the next sample or the end of the warm-up;
+//! between two phases no partition runs, the lab has all devices, and applies a fault or takes a sample. One partition
+//! is run here, several by `workers`, with the same results.
 //!
 //! A run that stops at every event (a live run, the search for the packet that broke a check) has one partition, and a
 //! phase for each event.
