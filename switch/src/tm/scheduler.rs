@@ -73,6 +73,8 @@ pub(crate) struct Scheduler {
     deficit: [i64; CLASSES],
     cursor: u8,
     min: [Option<Shaper>; CLASSES],
+    /// Bytes that may leave at once by guarantee.
+    min_burst: [i64; CLASSES],
     max: [Option<Shaper>; CLASSES],
     port_max: Option<Shaper>,
     has_min: u8,
@@ -103,6 +105,8 @@ impl Scheduler {
     ) -> Scheduler {
         let shaper = |config: ShaperConfig| Shaper::new(config.rate, config.burst_bytes);
         let min = queues.map(|queue| queue.min.map(shaper));
+        let burst_of = |min: ShaperConfig| i64::try_from(min.burst_bytes).unwrap_or(i64::MAX / 8);
+        let min_burst = queues.map(|queue| queue.min.map_or(0, burst_of));
         let max = queues.map(|queue| queue.max.map(shaper));
         let strict = (0..CLASSES)
             .filter(|q| queues[*q].service == Service::Strict)
@@ -119,6 +123,7 @@ impl Scheduler {
             has_min: mask_of(&min),
             has_max: mask_of(&max),
             min,
+            min_burst,
             max,
             port_max: port_max.map(shaper),
             by_guarantee: false,
@@ -248,9 +253,10 @@ impl Scheduler {
             shapers.into_iter().flatten().for_each(|shaper| shaper.charge(start, wire_bytes));
         }
         if self.strict & bit == 0 {
-            let bytes = i64::try_from(wire_bytes).unwrap_or(i64::MAX);
-            // Below zero only by guarantee: that is no debt of more than this frame.
-            let most_debt = self.deficit[q].min(-bytes);
+            let bytes = i64::try_from(wire_bytes).unwrap_or(i64::MAX / 8);
+            // A guarantee comes too early by a burst, two frames and a round at most; a queue that DWRR chose never owes as much.
+            let early_max = self.min_burst[q] + 2 * bytes + self.weight[q];
+            let most_debt = self.deficit[q].min(-early_max);
             self.deficit[q] = (self.deficit[q] - bytes).max(most_debt);
             if emptied {
                 self.emptied(queue);

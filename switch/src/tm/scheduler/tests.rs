@@ -81,9 +81,9 @@ fn shares(scheduler: &mut Scheduler, now: &mut Time, eligible: u8) -> [u32; CLAS
     sent
 }
 
-/// The first of eight equal queues has 8 Mbit/s.
-fn guaranteed() -> [ServiceConfig; CLASSES] {
-    let mut queues = dwrr(&[1000; 8]);
+/// The first of eight queues of this weight has 8 Mbit/s.
+fn guaranteed(weight: u16) -> [ServiceConfig; CLASSES] {
+    let mut queues = dwrr(&[weight; 8]);
     queues[0].min =
         Some(ShaperConfig { rate: BitsPerSec::new(8_000_000).unwrap(), burst_bytes: 2000 });
     queues
@@ -92,7 +92,7 @@ fn guaranteed() -> [ServiceConfig; CLASSES] {
 /// A queue that had the link alone keeps its guarantee, beside strict and beside many others.
 #[test]
 fn what_is_sent_beyond_a_guaranteed_rate_costs_nothing_of_it() {
-    let mut queues = guaranteed();
+    let mut queues = guaranteed(1000);
     queues[7].service = Service::Strict;
     let (mut scheduler, mut now) = (Scheduler::new(queues, None), Time::ZERO);
     assert_eq!(shares(&mut scheduler, &mut now, 0b1)[0], 1000);
@@ -106,11 +106,13 @@ fn what_is_sent_beyond_a_guaranteed_rate_costs_nothing_of_it() {
 /// A queue gets the larger of its guaranteed rate and its share, whatever it had before.
 #[test]
 fn what_is_guaranteed_beyond_a_share_is_no_debt() {
-    let (mut scheduler, mut now) = (Scheduler::new(guaranteed(), None), Time::ZERO);
-    let sent = shares(&mut scheduler, &mut now, 0b1111);
-    assert!(sent[0].abs_diff(400) <= 4, "{sent:?}");
-    let sent = shares(&mut scheduler, &mut now, 0b11);
-    assert!(sent[0].abs_diff(500) <= 4, "{sent:?}");
+    for weight in [1, 7, 1000, 20_000] {
+        let (mut scheduler, mut now) = (Scheduler::new(guaranteed(weight), None), Time::ZERO);
+        let sent = shares(&mut scheduler, &mut now, 0b1111);
+        assert!(sent[0].abs_diff(400) <= 20, "weight {weight}: {sent:?}");
+        let sent = shares(&mut scheduler, &mut now, 0b11);
+        assert!(sent[0].abs_diff(500) <= 20, "weight {weight}: {sent:?}");
+    }
 }
 
 #[test]
