@@ -7,6 +7,9 @@ use thiserror::Error;
 /// Most operations and expressions of a function, with every action where it is used.
 pub(super) const OPERATIONS_MAX: usize = 400_000;
 
+/// Most locals of a body. The time and memory of the code generator grow with their number times that of operations.
+pub(super) const LOCALS_MAX: usize = 4096;
+
 /// Why a program, or one form of it, has no machine code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -77,6 +80,9 @@ pub enum Budget {
     /// Locals of a body, or arguments of a call.
     #[error("more than {VALUES_MAX} locals in one body")]
     Locals,
+    /// Locals of a body, wherever they are used.
+    #[error("more than {LOCALS_MAX} locals are declared in one body")]
+    Declared,
     /// States on all parser paths.
     #[error("more than {STATES_MAX} states on all paths through the parser")]
     States,

@@ -1,10 +1,11 @@
 //! Controls and actions: blocks, terminators, assignments.
 
-use super::{CompileError, Emit};
+use super::{Budget, CompileError, Emit};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::layout::ones;
 use crate::ir::{Body, LValue, Term};
+use crate::jit::error::LOCALS_MAX;
 use crate::jit::plan::validity::{self, KnownValidity};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -30,6 +31,9 @@ impl Emit<'_> {
         done: Block,
     ) -> Result<(), CompileError> {
         self.spend(1)?;
+        if body.locals.len() > LOCALS_MAX {
+            return Err(Budget::Declared.into());
+        }
         let zero = self.num(0);
         let mut locals = Vec::with_capacity(body.locals.len());
         for (n, local) in body.locals.iter().enumerate() {
