@@ -354,8 +354,8 @@ impl ProfileWriter {
         if group < FIRST_OWNED_ID || self.group_indices.unused(index).is_err() {
             return None;
         }
-        let behind = group.checked_add(1)?;
         let mut undo = vec![self.delete_group(group).ok()?];
+        let behind = group.saturating_add(1);
         let next = self.groups.range(behind..).next().map_or(u32::MAX, |(id, _)| *id);
         let members: Vec<u32> = self.members.range(behind..next).map(|(id, _)| *id).collect();
         undo.extend(members.iter().filter_map(|id| self.delete_member(*id).ok()));

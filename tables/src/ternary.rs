@@ -15,7 +15,7 @@
 //!
 //! Costs: a lookup is one masked hash per visited tuple, so each mask that cannot be merged adds one; entries that
 //! differ only in how their ranges overlap in two fields at once can still share a place, which is searched by
-//! priority. An insertion examines [`EXAMINED_MAX`] tuples, so that its cost does not grow with the masks that there are.
+//! priority. An insertion examines [`EXAMINED_MAX`] tuples and those of parts of its own mask.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -342,7 +342,7 @@ impl Ternary {
             let part = tuple.mask.iter().zip(mask).all(|(t, m)| t & !m == 0);
             if part
                 && best.is_none_or(|(most, _)| bits(&tuple.mask) > most)
-                && self.chain_len(tuple, value) < CHAIN_LIMIT
+                && self.has_room(index, value)
             {
                 best = Some((bits(&tuple.mask), index));
             }
@@ -352,14 +352,14 @@ impl Ternary {
         }
         for enough in [ENOUGH_BITS, u32::MAX] {
             let coarse = self.coarse(mask, enough);
-            if !self.by_mask.contains_key(&coarse[..]) {
-                return (Err(coarse), true);
+            match self.by_mask.get(&coarse[..]) {
+                None => return (Err(coarse), true),
+                Some(&index) if self.has_room(index, value) => return (Ok(index), true),
+                Some(_) => {}
             }
         }
         match self.by_mask.get(mask) {
-            Some(&index) => {
-                (Ok(index), self.chain_len(&self.tuples[index as usize], value) < CHAIN_LIMIT)
-            }
+            Some(&index) => (Ok(index), self.has_room(index, value)),
             None => (Err(mask.to_vec()), true),
         }
     }
@@ -385,12 +385,13 @@ impl Ternary {
         coarse
     }
 
-    /// Length of the chain under a value, counted up to the limit.
-    fn chain_len(&self, tuple: &Tuple, value: &[u64]) -> usize {
+    /// Whether the chain under a value is below the limit.
+    fn has_room(&self, tuple: u32, value: &[u64]) -> bool {
+        let tuple = &self.tuples[tuple as usize];
         let first = tuple.places.first(self.hash(value, &tuple.mask));
         let filing = |number: u32| (number != 0).then_some(number);
         let next = |&number: &u32| filing(self.filing(number - 1)[0] as u32);
-        std::iter::successors(filing(first), next).take(CHAIN_LIMIT).count()
+        std::iter::successors(filing(first), next).take(CHAIN_LIMIT).count() < CHAIN_LIMIT
     }
 
     fn new_tuple(&mut self, mask: &[u64]) -> u32 {

@@ -63,12 +63,10 @@ fn thousands_of_masks_are_found_and_removed() {
     let entries: Vec<(u64, u64, u32)> = (0..2000)
         .map(|n| (scattered(n) & scattered(n + 9000), scattered(n + 9000), n as u32 % 7 + 1))
         .collect();
-    let mut rows = Vec::new();
     for (n, (value, mask, priority)) in entries.iter().enumerate() {
         let field = Match::Ternary { value: u128::from(*value), mask: u128::from(*mask) };
         let row = engine.shape.row(&[field], *priority).unwrap();
         engine.insert(&row, n as u32, n as u64, &[0]);
-        rows.push(row);
     }
     assert!(engine.order.len() > EXAMINED_MAX, "{}", engine.order.len());
     let expected = |key: u64| {
