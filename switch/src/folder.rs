@@ -89,7 +89,7 @@ fn create_alone(file: &Path) -> io::Result<File> {
 pub(crate) fn lock_alone(file: &File) -> io::Result<()> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
-            Err(io::Error::other("another process writes it: name another file"))
+            Err(io::Error::other("it is being written already: name another file"))
         }
         // Some file systems of a network have no locks.
         Ok(()) | Err(_) => Ok(()),
@@ -112,7 +112,7 @@ pub(crate) fn is_unwritten(file: &Path) -> io::Result<()> {
 /// none to keep.
 ///
 /// # Errors
-/// Another process writes it; the operating system's error.
+/// One of both is being written; the operating system's error.
 pub(crate) fn keep_old(file: &Path) -> io::Result<Option<PathBuf>> {
     let has_contents = |found: std::fs::Metadata| found.is_file() && found.len() > 0;
     if !std::fs::metadata(file).is_ok_and(has_contents) {
@@ -124,6 +124,7 @@ pub(crate) fn keep_old(file: &Path) -> io::Result<Option<PathBuf>> {
     let mut old = file.clone().into_os_string();
     old.push(".1");
     let old = PathBuf::from(old);
+    is_unwritten(&old)?;
     std::fs::rename(&file, &old)?;
     Ok(Some(old))
 }

@@ -322,7 +322,7 @@ fn a_file_has_one_writer_and_an_older_capture_is_kept() {
     assert_eq!(std::fs::read_to_string(path("a.pcapng.1")).unwrap(), "of an earlier run");
     let refused = |arguments: &[&str]| {
         let ended = run(&[&["run", PROGRAM, "--control", "none"], arguments].concat());
-        ended.expect(2, &["another process writes it: name another file"]);
+        ended.expect(2, &["it is being written already: name another file"]);
         assert!(!ended.err.contains("runs on"), "{}", ended.err);
     };
     refused(&["--port", "1=raw:sw2", "--capture", &capture]);

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::fs::File as OsFile;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::safe::shown;
@@ -18,8 +20,8 @@ use super::message::{Message, Topic};
 use super::ports::Ports;
 use super::slot::Slot;
 use crate::folder::{FileError, keep_old};
-use crate::pcap::PcapError;
 use crate::pcap::seen::{self, Way};
+use crate::pcap::{PcapError, PcapReader};
 use crate::ports::capture::number_of;
 use crate::ports::files::CaptureFile;
 use crate::ports::{PortError, PortNumber, PortSpec, RxFrame, TxFrame};
@@ -75,11 +77,11 @@ struct Given {
 }
 
 impl Recording {
-    /// Records a port into `file` from now on; ports may share a file. Returns a message about an older capture in it.
+    /// Records a port into `file` from now on; ports may share a file. Returns what became of an older capture in it.
     ///
     /// # Errors
     /// The file cannot be created.
-    fn add(&mut self, port: &mut Slot, file: &Path) -> Result<Option<String>, FileError> {
+    fn add(&mut self, port: &mut Slot, file: &Path) -> Result<Option<Kept>, FileError> {
         let (index, said) = match self.find(file) {
             Some(index) => (index, None),
             None => {
@@ -305,14 +307,30 @@ impl Recording {
     }
 }
 
-/// Keeps the capture of an earlier run, which may show why that ended; returns a message about it. A switch that is
-/// started again and again is not stopped by it.
-fn kept(file: &Path) -> Option<String> {
+/// A message about an older capture; the second one where it could not be kept.
+type Kept = Result<String, String>;
+
+/// Keeps the capture of an earlier run, which may show why that ended. A switch that is started again and again is not
+/// stopped by it, and a start that failed, whose capture has no records, takes no other one's place.
+fn kept(file: &Path) -> Option<Kept> {
+    if has_no_records(file) {
+        return None;
+    }
     let name = shown(file);
     match keep_old(file) {
-        Ok(old) => old.map(|old| format!("capture {name}: the one before is {} now", shown(&old))),
-        Err(why) => Some(format!("capture {name}: the one before is not kept: {why}")),
+        Ok(old) => {
+            old.map(|old| Ok(format!("capture {name}: the one before is {} now", shown(&old))))
+        }
+        Err(why) => Some(Err(format!("capture {name}: the one before is overwritten: {why}"))),
     }
+}
+
+fn has_no_records(file: &Path) -> bool {
+    // Opening a FIFO would wait for its writer.
+    let is_regular = std::fs::metadata(file).is_ok_and(|found| found.is_file());
+    let opened = is_regular.then(|| OsFile::open(file).ok()).flatten();
+    let reader = opened.and_then(|opened| PcapReader::new(BufReader::new(opened)).ok());
+    reader.is_some_and(|mut reader| matches!(reader.advance(), Ok(false)))
 }
 
 /// The capture files of a device with its ports.
@@ -336,7 +354,10 @@ impl Captures<'_> {
         let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
         let added = self.files.add(&mut self.ports[slot], file);
         let said = added.map_err(|source| DeviceError::Capture { port: number, source })?;
-        self.ports.messages.extend(said.map(|text| Message::new(Topic::Port(number), text)));
+        self.ports.messages.extend(said.map(|kept| match kept {
+            Ok(text) => Message::new(Topic::Port(number), text),
+            Err(text) => Message::new(Topic::Capture, text),
+        }));
         Ok(())
     }
 

@@ -43,7 +43,7 @@ fn a_file_that_another_writes_is_not_emptied() {
     let mut first = create_output(&file).unwrap();
     first.write_all(b"first").unwrap();
     let refused = create_output(&file).unwrap_err();
-    assert_eq!(refused.to_string(), "another process writes it: name another file");
+    assert_eq!(refused.to_string(), "it is being written already: name another file");
     assert!(is_unwritten(&file).is_err() && keep_old(&file).is_err());
     assert_eq!(fs::read(&file).unwrap(), b"first");
     drop(first);

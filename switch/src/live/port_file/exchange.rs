@@ -15,7 +15,7 @@ use wireyard_pipeline::packet::PacketMemory;
 
 use super::{PortFileError, PortText, read};
 use crate::control::{Control, ControlError, NewPort, PortSource, close};
-use crate::ports::files::OutputError;
+use crate::ports::files::{CaptureFile, OutputError};
 use crate::ports::{self, Opened, Port, PortNumber, PortSpec};
 
 /// Work in another thread, whose end can be polled.
@@ -182,7 +182,12 @@ fn check_files(
         file: text.path.clone(),
         problem: problem.into(),
     };
-    ports::files::check_beside(wanted, &used).map_err(refused)
+    ports::files::check_beside(wanted, &used).map_err(refused)?;
+    let begun = wanted.iter().filter(|(_, spec)| {
+        let is_it = |capture: &CaptureFile| spec.capture.as_ref() == Some(&capture.path);
+        !used.captures.iter().any(is_it)
+    });
+    ports::files::check_captures(begun).map_err(refused)
 }
 
 impl Device<'_> {
