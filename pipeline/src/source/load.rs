@@ -129,7 +129,11 @@ impl Loader {
     /// Whether anything has this name, inside the binary or on the disk: also a pipe, a folder or a link to nothing, which
     /// reading reports.
     pub fn is_there(&self, path: &Path) -> bool {
-        self.embedded_text(path).is_some() || path.symlink_metadata().is_ok()
+        let is_stored = || match &self.memory {
+            Some(files) => files.contains_key(path),
+            None => path.symlink_metadata().is_ok(),
+        };
+        self.embedded_text(path).is_some() || is_stored()
     }
 
     /// Whether there is such a folder, on the disk or inside the binary.

@@ -44,12 +44,12 @@ struct Edge {
 
 impl Edge {
     /// A pause from one instant to another, clipped to the measured time.
-    fn add(&mut self, (begin, end): (Time, Time), from: Time, cause: Option<Cause>) {
-        if end <= from && begin < from {
+    fn add(&mut self, (begin, end): (Time, Time), (from, to): (Time, Time), cause: Option<Cause>) {
+        if end <= from && begin < from || begin > to {
             return;
         }
         self.count += u64::from(begin >= from);
-        let begin = begin.max(from);
+        let (begin, end) = (begin.max(from), end.min(to));
         self.first = Some(self.first.map_or(begin, |first| first.min(begin)));
         let stopped_s = end.since(begin).as_ps() as f64 / 1e12;
         self.stopped_s += stopped_s;
@@ -128,7 +128,7 @@ fn edges(window: &Window<'_>) -> BTreeMap<Sender, Edge> {
 
 /// Pauses that the traffic manager of a node sent.
 fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
-    let (from, end) = (window.lab.measured_from(), window.lab.measured_to());
+    let measured = (window.lab.measured_from(), window.lab.measured_to());
     let is_host = window.lab.scenario.fabric.nodes[node].kind == NodeKind::Host;
     let mut since: BTreeMap<(PortNumber, u8), (Time, Option<Cause>)> = BTreeMap::new();
     let priorities = |mask: u8| (0..8u8).filter(move |priority| mask & 1 << priority != 0);
@@ -136,7 +136,7 @@ fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
         let Some(port) = window.lab.linked_port(node, event.port) else { continue };
         for priority in priorities(event.resumed) {
             if let Some((begun, cause)) = since.remove(&(port, priority)) {
-                edges.entry((node, port)).or_default().add((begun, event.at), from, cause);
+                edges.entry((node, port)).or_default().add((begun, event.at), measured, cause);
             }
         }
         // Packets in an adapter wait for its host.
@@ -147,13 +147,13 @@ fn asked(window: &Window<'_>, node: usize, edges: &mut BTreeMap<Sender, Edge>) {
         }
     }
     for ((port, _), (begun, cause)) in since {
-        edges.entry((node, port)).or_default().add((begun, end), from, cause);
+        edges.entry((node, port)).or_default().add((begun, measured.1), measured, cause);
     }
 }
 
 /// Pauses of hosts with a broken adapter, by the frames that arrived from them.
 fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
-    let (from, end) = (window.lab.measured_from(), window.lab.measured_to());
+    let measured = (window.lab.measured_from(), window.lab.measured_to());
     for fault in &window.lab.scenario.faults {
         let FaultKind::PauseStorm { host, priority } = fault.kind else { continue };
         let sender = (host, PortNumber(1));
@@ -168,12 +168,12 @@ fn storms(window: &Window<'_>, edges: &mut BTreeMap<Sender, Edge>) {
         let mut pause = (first.at, first.at + first.lasts);
         for next in received {
             if next.at > pause.1 {
-                edge.add((pause.0, pause.1.min(end)), from, Some((OUTSIDE, false)));
+                edge.add(pause, measured, Some((OUTSIDE, false)));
                 pause.0 = next.at;
             }
             pause.1 = next.at + next.lasts;
         }
-        edge.add((pause.0, pause.1.min(end)), from, Some((OUTSIDE, false)));
+        edge.add(pause, measured, Some((OUTSIDE, false)));
     }
 }
 

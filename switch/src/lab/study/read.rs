@@ -184,12 +184,19 @@ fn texts(study: &Study, loader: &Loader) -> Result<Vec<(PathBuf, String)>, Rejec
     };
     read(&[])?;
     for (place, axis) in study.axes.iter().enumerate() {
-        for points in points_by_value(study, place) {
+        let by_value = points_by_value(study, place);
+        // Each value of a list may be another file; a range may have a million steps.
+        let step = match axis.values {
+            Values::Range(_) => by_value.len().div_ceil(TRIED_MAX).max(1),
+            _ => 1,
+        };
+        for points in by_value.iter().step_by(step) {
             let value = points[0].nodes[place].clone();
             let Err(alone) = read(&[(axis.path.clone(), value)]) else { continue };
-            // Another key that varies may be what makes this one legal.
-            let step = points.len().div_ceil(TRIED_MAX);
-            let mut tried = points.iter().step_by(step);
+            // Another key that varies may be what makes this one legal. Any of many: at equal steps another key may be the same.
+            let is_few = points.len() <= TRIED_MAX;
+            let nth = |n: usize| if is_few { n } else { mix(n as u64) as usize % points.len() };
+            let mut tried = (0..points.len().min(TRIED_MAX)).map(|n| points[nth(n)]);
             if !tried.any(|point| read(&study.changes(point)).is_ok()) {
                 return Err(alone);
             }
