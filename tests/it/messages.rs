@@ -118,7 +118,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
             &["-D (--define)", "l2_switch is none"],
         ),
         (&["register", "set", "seen", "0x1g", "1"], &["0x1g"]),
-        (&["register", "set", "seen", "1.5", "1"], &["<INDEX>", "numbers are whole"]),
+        (&["register", "set", "seen", "1.5", "1"], &["<INDEX>", "expected a whole number"]),
     ];
     for (arguments, says) in cases {
         let ended = run_in(place.path(), arguments);

@@ -135,7 +135,7 @@ pub(super) fn empty(control: &Control, program: &Arc<Program>) {
     }
 }
 
-/// Repeats an update of an entry that another writer added or removed, so that it ends as the kernel has it.
+/// Repeats an update of an entry that is there already, or not any more, so that it ends as the kernel has it.
 fn again(
     control: &Control,
     program: &Arc<Program>,

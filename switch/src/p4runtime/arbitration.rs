@@ -242,7 +242,7 @@ pub fn without_primary(highest: Option<u128>, role: &str) -> String {
         Some(highest) => format!(
             "{none}: the highest election id so far is {highest}, and a controller with at least that id becomes primary"
         ),
-        None => format!("{none}: send an arbitration update first"),
+        None => format!("{none}: send an arbitration update with an election id above 0"),
     }
 }
 

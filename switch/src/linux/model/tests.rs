@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use netlink_packet_route::route::{RouteAttribute, RouteMetric};
+
 use super::super::kernel::{Change, Hop, Identity, KernelRoute, Prefix, RouteChange, Way};
 use super::{Goal, Model};
 use crate::ports::PortNumber;
@@ -316,7 +318,8 @@ fn a_host_with_a_route_to_its_link_is_reached_once_it_is_known() {
     neighbour(&mut model, 1, "10.7.7.7", Some([4; 6]));
     assert_eq!(goal(&model, "10.7.7.7/32"), to(&[(1, "10.7.7.7")]));
     // A limit of the length of packets is the kernel's to keep.
-    let limited = KernelRoute { has_mtu: true, ..plain(0, Way::Connected(1)) };
+    let mut limited = KernelRoute { has_mtu: true, ..plain(0, Way::Connected(1)) };
+    limited.identity.others = vec![RouteAttribute::Metrics(vec![RouteMetric::Mtu(1300)])];
     apply(&mut model, "10.7.7.7/32", limited, Replaced);
     let way = model.way_of(prefix("10.7.7.7/32"));
     assert_eq!(way, Some((Goal::Kernel, Some("an MTU of its own"))));

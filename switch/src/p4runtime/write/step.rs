@@ -309,8 +309,10 @@ fn with_its_action(
         steps.push(Update::Modify(Entity::DirectMeter { key, config: found.meter }));
     }
     (found.counter, found.meter) = (None, None);
-    if !found.is_const {
-        steps.insert(0, Update::Modify(Entity::TableEntry(found)));
+    let (is_const, entry) = (found.is_const, Entity::TableEntry(found));
+    // Nor is an entry written that follows the kernel.
+    if !is_const && !control.is_mirrored(&schema.program, &entry) {
+        steps.insert(0, Update::Modify(entry));
     }
     Ok(Step::Updates(steps))
 }
