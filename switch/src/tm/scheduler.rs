@@ -254,10 +254,13 @@ impl Scheduler {
         }
         if self.strict & bit == 0 {
             let bytes = i64::try_from(wire_bytes).unwrap_or(i64::MAX / 8);
-            // A guarantee comes too early by a burst, two frames and a round at most; a queue that DWRR chose never owes as much.
-            let early_max = self.min_burst[q] + 2 * bytes + self.weight[q];
-            let most_debt = self.deficit[q].min(-early_max);
-            self.deficit[q] = (self.deficit[q] - bytes).max(most_debt);
+            let before = self.deficit[q];
+            self.deficit[q] -= bytes;
+            if self.by_guarantee {
+                // It comes too early by a burst, two frames and a round at most.
+                let early_max = self.min_burst[q] + 2 * bytes + self.weight[q];
+                self.deficit[q] = self.deficit[q].max(before.min(-early_max));
+            }
             if emptied {
                 self.emptied(queue);
             }
