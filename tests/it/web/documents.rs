@@ -92,7 +92,10 @@ fn graphs_have_the_packets_that_pass() {
         let trace = ["trace", "--live", "--seconds", "2", "--json"];
         let traced = scope.spawn(move || switch.command(&trace));
         let why = rig.wait_for("hits", |hits| hits["paused"].is_string());
-        assert!(why["paused"].as_str().is_some_and(|why| why.contains("traced")), "{why}");
+        assert!(
+            why["paused"].as_str().is_some_and(|why| why.contains("a trace of packets")),
+            "{why}"
+        );
         traced.join().unwrap().expect(0, &[]);
     });
     rig.wait_for("hits", |hits| hits["paused"].is_null());
