@@ -429,50 +429,6 @@ fn controller_read(controller: &mut Controller, message: Message) -> Vec<Message
 }
 
 #[test]
-fn a_backup_takes_over_and_only_the_primary_writes() {
-    let Some(_network) = private_network("P4Runtime arbitration") else { return };
-    let rig = rig(PROGRAM, &[]);
-    let (mut old, standing) = Controller::connect(&rig.address, 5).unwrap();
-    assert_eq!(standing, 0);
-    let used = Controller::connect(&rig.address, 5).map(|_| ()).unwrap_err();
-    assert_eq!(used.code(), Code::InvalidArgument);
-    assert!(used.message().contains("election id 5 is used"), "{used:?}");
-    let (mut backup, standing) = Controller::connect(&rig.address, 3).unwrap();
-    assert_eq!(standing, Code::AlreadyExists as i32);
-    let entry = Message::TableEntry(forward(&backup, A, 2));
-    let denied = backup.write(vec![insert(entry.clone())]).unwrap_err();
-    assert_eq!(denied.code(), Code::PermissionDenied);
-    let (mut new, standing) = Controller::connect(&rig.address, 9).unwrap();
-    assert_eq!(standing, 0);
-    let FromDevice::Arbitration(arbitration) = old.next_message().unwrap() else {
-        panic!("no notification")
-    };
-    assert_eq!(arbitration.status.map(|status| status.code), Some(Code::AlreadyExists as i32));
-    assert_eq!(old.write(vec![insert(entry.clone())]).unwrap_err().code(), Code::PermissionDenied);
-    new.write(vec![insert(entry)]).unwrap();
-    let started = std::time::Instant::now();
-    drop(new);
-    let FromDevice::Arbitration(arbitration) = old.next_message().unwrap() else {
-        panic!("no notification")
-    };
-    let FromDevice::Arbitration(_) = backup.next_message().unwrap() else {
-        panic!("no notification")
-    };
-    let status = arbitration.status.unwrap();
-    assert_ne!(status.code, 0, "5 is below 9");
-    assert!(status.message.contains("the highest election id so far is 9"), "{status:?}");
-    // A stream keeps its device.
-    let (device_id, election_id) = (2, Some(p4::Uint128 { high: 0, low: 3 }));
-    let moved = p4::MasterArbitrationUpdate { device_id, election_id, ..Default::default() };
-    backup.send(ToDevice::Arbitration(moved));
-    // Behind what it has received meanwhile.
-    let refused = std::iter::from_fn(|| Some(backup.next_message())).find_map(Result::err);
-    assert_eq!(refused.map(|status| status.code()), Some(Code::FailedPrecondition));
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    rig.switch.end("TERM").expect(0, &[]);
-}
-
-#[test]
 fn a_pushed_program_runs_and_a_wrong_one_changes_nothing() {
     use p4::set_forwarding_pipeline_config_request::Action;
     let Some(_network) = private_network("P4Runtime pipelines") else { return };

@@ -11,6 +11,7 @@ use crate::p4runtime::{PROGRAM, forward, frame, rig};
 use crate::rig::{Wire, ip, private_network, veth};
 use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
+use p4::stream_message_request::Update as ToDevice;
 use p4::stream_message_response::Update as FromDevice;
 use p4::update::Type::{Delete, Modify};
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
@@ -171,6 +172,50 @@ fn packets_and_copies_of_them_come_to_the_controller() {
 fn address(controller: u8, entry: u32) -> [u8; 6] {
     let [_, b, c, d] = entry.to_be_bytes();
     [2, controller, 0, b, c, d]
+}
+
+#[test]
+fn a_backup_takes_over_and_only_the_primary_writes() {
+    let Some(_network) = private_network("P4Runtime arbitration") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let (mut old, standing) = Controller::connect(&rig.address, 5).unwrap();
+    assert_eq!(standing, 0);
+    let used = Controller::connect(&rig.address, 5).map(|_| ()).unwrap_err();
+    assert_eq!(used.code(), Code::InvalidArgument);
+    assert!(used.message().contains("election id 5 is used"), "{used:?}");
+    let (mut backup, standing) = Controller::connect(&rig.address, 3).unwrap();
+    assert_eq!(standing, Code::AlreadyExists as i32);
+    let entry = Message::TableEntry(forward(&backup, A, 2));
+    let denied = backup.write(vec![insert(entry.clone())]).unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    let (mut new, standing) = Controller::connect(&rig.address, 9).unwrap();
+    assert_eq!(standing, 0);
+    let FromDevice::Arbitration(arbitration) = old.next_message().unwrap() else {
+        panic!("no notification")
+    };
+    assert_eq!(arbitration.status.map(|status| status.code), Some(Code::AlreadyExists as i32));
+    assert_eq!(old.write(vec![insert(entry.clone())]).unwrap_err().code(), Code::PermissionDenied);
+    new.write(vec![insert(entry)]).unwrap();
+    let started = Instant::now();
+    drop(new);
+    let FromDevice::Arbitration(arbitration) = old.next_message().unwrap() else {
+        panic!("no notification")
+    };
+    let FromDevice::Arbitration(_) = backup.next_message().unwrap() else {
+        panic!("no notification")
+    };
+    let status = arbitration.status.unwrap();
+    assert_ne!(status.code, 0, "5 is below 9");
+    assert!(status.message.contains("the highest election id so far is 9"), "{status:?}");
+    // A stream keeps its device.
+    let (device_id, election_id) = (2, Some(p4::Uint128 { high: 0, low: 3 }));
+    let moved = p4::MasterArbitrationUpdate { device_id, election_id, ..Default::default() };
+    backup.send(ToDevice::Arbitration(moved));
+    // Behind what it has received meanwhile.
+    let refused = std::iter::from_fn(|| Some(backup.next_message())).find_map(Result::err);
+    assert_eq!(refused.map(|status| status.code()), Some(Code::FailedPrecondition));
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    rig.switch.end("TERM").expect(0, &[]);
 }
 
 #[test]
