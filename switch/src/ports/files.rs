@@ -118,19 +118,6 @@ pub fn check_unwritten(ports: &[(PortNumber, PortSpec)]) -> Result<(), OutputErr
     })
 }
 
-/// Checks that nobody writes the captures of these ports, none of which is recorded.
-///
-/// # Errors
-/// The capture that somebody writes.
-pub(crate) fn check_captures<'p>(
-    mut ports: impl Iterator<Item = &'p (PortNumber, PortSpec)>,
-) -> Result<(), OutputError> {
-    ports.try_for_each(|(number, spec)| match &spec.capture {
-        Some(path) => is_unwritten(path).map_err(|error| refused(*number, path, error)),
-        None => Ok(()),
-    })
-}
-
 /// Like [`check`] for ports that are added to a running switch: also against the files that it has in use.
 ///
 /// # Errors

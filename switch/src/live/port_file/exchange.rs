@@ -183,11 +183,15 @@ fn check_files(
         problem: problem.into(),
     };
     ports::files::check_beside(wanted, &used).map_err(refused)?;
-    let begun = wanted.iter().filter(|(_, spec)| {
+    // Outputs may be those of ports that go on, or are opened again.
+    let is_new = |spec: &PortSpec| {
         let is_it = |capture: &CaptureFile| spec.capture.as_ref() == Some(&capture.path);
         !used.captures.iter().any(is_it)
-    });
-    ports::files::check_captures(begun).map_err(refused)
+    };
+    let captures = wanted.iter().filter(|(_, spec)| is_new(spec));
+    let captures: Vec<(PortNumber, PortSpec)> =
+        captures.map(|(number, spec)| (*number, PortSpec { out: None, ..spec.clone() })).collect();
+    ports::files::check_unwritten(&captures).map_err(refused)
 }
 
 impl Device<'_> {
