@@ -97,29 +97,30 @@ pub(super) fn message(Message { topic, text }: &Message) {
 }
 
 fn device_event(event: &DeviceEvent, text: &str) {
+    let name = event.name();
     match event {
         DeviceEvent::Link { port, state: LinkState::Up } => {
-            tracing::info!(event = "link", port = port.0, state = "up", "{text}");
+            tracing::info!(event = name, port = port.0, state = "up", "{text}");
         }
         DeviceEvent::Link { port, state } => {
-            tracing::warn!(event = "link", port = port.0, state = state.name(), "{text}");
+            tracing::warn!(event = name, port = port.0, state = state.name(), "{text}");
         }
         DeviceEvent::PauseStorm { port, queue, over: false } => {
             let port = port.map(|port| port.0);
-            tracing::warn!(event = "pause_storm", port, queue, over = false, "{text}");
+            tracing::warn!(event = name, port, queue, over = false, "{text}");
         }
         DeviceEvent::PauseStorm { port, queue, over: true } => {
             let port = port.map(|port| port.0);
-            tracing::info!(event = "pause_storm", port, queue, over = true, "{text}");
+            tracing::info!(event = name, port, queue, over = true, "{text}");
         }
         DeviceEvent::TableFull { table, over: false } => {
-            tracing::warn!(event = "table_full", table, over = false, "{text}");
+            tracing::warn!(event = name, table, over = false, "{text}");
         }
         DeviceEvent::TableFull { table, over: true } => {
-            tracing::info!(event = "table_full", table, over = true, "{text}");
+            tracing::info!(event = name, table, over = true, "{text}");
         }
-        DeviceEvent::Program { name } => {
-            tracing::info!(event = "program", program = name, "{text}")
+        DeviceEvent::Program { name: program } => {
+            tracing::info!(event = name, program, "{text}")
         }
     }
 }

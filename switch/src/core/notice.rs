@@ -90,6 +90,18 @@ pub enum DeviceEvent {
     },
 }
 
+impl DeviceEvent {
+    /// Its name in the log and in JSON.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            DeviceEvent::Link { .. } => "link",
+            DeviceEvent::PauseStorm { .. } => "pause_storm",
+            DeviceEvent::TableFull { .. } => "table_full",
+            DeviceEvent::Program { .. } => "program",
+        }
+    }
+}
+
 /// The content of a notice.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -64,22 +64,19 @@ fn document(notice: &Notice) -> Value {
 }
 
 fn event(shown: &mut Value, event: &DeviceEvent) {
+    shown["event"] = event.name().into();
     match event {
         DeviceEvent::Link { port, state } => {
-            shown["event"] = "link".into();
             (shown["port"], shown["link"]) = (port.0.into(), state.name().into());
         }
         DeviceEvent::PauseStorm { port, queue, over } => {
-            shown["event"] = "pause storm".into();
             (shown["port"], shown["queue"]) = (port.map(|port| port.0).into(), (*queue).into());
             shown["over"] = (*over).into();
         }
         DeviceEvent::TableFull { table, over } => {
-            shown["event"] = "table full".into();
             (shown["table"], shown["over"]) = (table.clone().into(), (*over).into());
         }
         DeviceEvent::Program { name } => {
-            shown["event"] = "program".into();
             shown["program"] = name.clone().into();
         }
     }

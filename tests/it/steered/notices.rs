@@ -82,7 +82,7 @@ fn digests_packets_and_events_are_heard_and_packets_are_sent() {
     for (at, event) in events.iter().enumerate() {
         assert_eq!(
             (&event["event"], &event["table"]),
-            (&"table full".into(), &"short_lived".into())
+            (&"table_full".into(), &"short_lived".into())
         );
         assert_eq!(over(event), over(&events[0]) ^ (at % 2 == 1), "{events:?}");
     }
