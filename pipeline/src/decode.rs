@@ -296,7 +296,8 @@ impl<'d> Header<'d> {
     /// Names and values of the fields, in the order of declaration.
     pub fn fields(&self) -> impl Iterator<Item = (&'d str, Value<'d>)> + use<'d> {
         let bytes = self.bytes;
-        self.fields.iter().map(move |field| (field.name.as_str(), value(field, bytes)))
+        let declared = self.fields.iter().filter(|field| field.part_of.is_none());
+        declared.map(move |field| (field.name.as_str(), value(field, bytes)))
     }
 
     /// The value of a field.

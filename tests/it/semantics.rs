@@ -8,7 +8,8 @@ use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::Time;
 
 /// Header types of two and four bytes to put behind Ethernet, to see what becomes of them, one whose length the parser gives,
-/// and one with an array.
+/// one with an array, and one
+/// with a field that has no value.
 const HEAD: &str = "
 pipeline: semantics
 include: [ethernet]
@@ -17,6 +18,7 @@ headers:
   long: { fields: { high: 16, low: 16 } }
   part: { fields: { kind: 16, rest: { varbits: 32 } } }
   row: { fields: { cells: { array: 4, bits: 6 } } }
+  wide: { fields: { key: 144 } }
 ";
 
 /// What left a device.
@@ -87,6 +89,60 @@ pub(crate) fn frame(kind: u8, words: &[u16]) -> Vec<u8> {
 pub(crate) fn words(frame: &[u8]) -> Vec<u16> {
     let behind = frame[14..].chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     behind.take_while(|word| *word != 0xeeee).collect()
+}
+
+/// A field of 144 bits in words: slices overlap, a copy of the field writes what its slices read, also what the parser selected by, an
+/// element of a stack has a computed number, and a header that is never valid reads as zero.
+#[test]
+fn a_slice_of_a_wide_field_is_a_value() {
+    let program = "
+instances: { w: wide, rows: { header: wide, stack: 2 }, never: wide }
+parser:
+  start:
+    extract: [ethernet, w, rows, rows]
+    select: 'w.key[143:128]'
+    cases: { 7: accept }
+    default: other
+  other: { next: accept }
+ingress:
+  - std.egress_port = 2
+  - switch: 'ethernet.dst[7:0]'
+    cases:
+      1: [ 'w.key[135:120] = 0xabcd', 'w.key[23:8] = w.key[143:128]', 'w.key[15:0] = w.key[15:0] + 1' ]
+      2: [ w.key = rows[0].key, { if: 'w.key[143:128] == 7', then: [ 'w.key[15:0] = 0xdead' ] } ]
+      3: [ 'rows[bit<1>(w.key[0:0])].key[127:0] = 5', 'w.key[143:128] = rows[bit<1>(w.key[0:0])].key[130:115]' ]
+      4: [ 'w.key[31:16] = never.key[100:85] + 3' ]
+deparser: { emit: [ethernet, w, rows] }
+";
+    let w: Vec<u16> = vec![7, 0x1111, 0x2222, 3, 4, 5, 6, 8, 0x01ff];
+    let row = |first: u16| vec![first, 0, 0, 0, 0, 0, 0, 0, 0xbeef];
+    let packet = |kind: u8, w: &[u16], a: u16, b: u16| frame(kind, &[w, &row(a), &row(b)].concat());
+    let sent = |kind: u8, w: &[u16], a: u16, b: u16| {
+        let left = outcome(program, "", &[packet(kind, w, a, b)]);
+        assert_eq!(left.sent.len(), 1, "{left:?}");
+        words(&left.sent[0].1)
+    };
+    let expected = |kind: u8, w: Vec<u16>, rows: [Vec<u16>; 2]| {
+        words(&frame(kind, &[w, rows.concat()].concat()))
+    };
+    // Bits 135 to 120 are the low byte of word 0 and the high byte of word 1. Bits 23 to 8 are then read from the new word 0.
+    let one = vec![0x00ab, 0xcd11, 0x2222, 3, 4, 5, 6, 0, 0xac00];
+    assert_eq!(sent(1, &w, 1, 2), expected(1, one, [row(1), row(2)]));
+    // The parser knew 7, and the copy brings 9.
+    assert_eq!(sent(2, &w, 9, 2), expected(2, row(9), [row(9), row(2)]));
+    let mut marked = row(7);
+    marked[8] = 0xdead;
+    assert_eq!(sent(2, &w, 7, 2), expected(2, marked, [row(7), row(2)]));
+    // Element 1: bits 130 to 115 are the lowest three of word 0, and zeros.
+    let mut second = vec![0xffff; 9];
+    second[1..].fill(0);
+    second[8] = 5;
+    let mut three = w.clone();
+    three[0] = 0xe000;
+    assert_eq!(sent(3, &w, 1, 0xffff), expected(3, three, [row(1), second]));
+    let mut four = w.clone();
+    four[7] = 3;
+    assert_eq!(sent(4, &w, 1, 2), expected(4, four, [row(1), row(2)]));
 }
 
 #[test]

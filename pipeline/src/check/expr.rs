@@ -366,6 +366,11 @@ impl Cx<'_> {
     }
 
     fn slice(&mut self, value: &AstExpr, high: &AstExpr, low: &AstExpr, span: SourceSpan) -> Val {
+        if let Ast::Path(path) = &value.value
+            && let Some(part) = self.part(path, (high, low), span)
+        {
+            return part.map_or(Val::Poison, |part| self.target_value(part, span));
+        }
         let value = self.sized(value);
         let (Some(value), Some((high, low))) = (value, self.slice_bounds(high, low)) else {
             return Val::Poison;

@@ -235,7 +235,7 @@ impl Cx<'_> {
                 return None;
             }
         };
-        Some(Field { name: name.value.clone(), bits, layout, display })
+        Some(Field { name: name.value.clone(), bits, layout, display, part_of: None })
     }
 
     fn opaque(&mut self, name: &Name, bits: u64, bit: u64) -> Option<FieldLayout> {
@@ -304,7 +304,7 @@ impl Cx<'_> {
             let bits = pieces.iter().map(|piece| u32::from(piece.bits)).sum();
             let layout = as_run(&pieces, bits).unwrap_or(FieldLayout::Pieces(pieces));
             let name = field_name.value.clone();
-            header.fields.push(Field { name, bits, layout, display: Display::Hex });
+            header.fields.push(Field { name, bits, layout, display: Display::Hex, part_of: None });
         }
     }
 

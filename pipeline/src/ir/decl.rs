@@ -40,7 +40,7 @@ pub struct Constant {
 pub struct Header {
     /// Name.
     pub name: String,
-    /// Fields in the order of declaration.
+    /// Fields in the order of declaration, and behind them the parts of wide ones that the program uses.
     pub fields: IdVec<FieldId, Field>,
     /// Bytes without the variable part.
     pub fixed_bytes: u32,
@@ -53,6 +53,13 @@ pub struct Header {
     pub controller: Option<ControllerHeader>,
     /// Its declaration's place in the source.
     pub span: Option<SourceSpan>,
+}
+
+impl Header {
+    /// The fields that the program declares, without the parts of wide ones.
+    pub fn declared(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| field.part_of.is_none())
+    }
 }
 
 /// Which packets of the control plane begin with a header (P4Runtime's `@controller_header`).
@@ -85,6 +92,8 @@ pub struct Field {
     pub layout: FieldLayout,
     /// The display form of its values.
     pub display: Display,
+    /// For some bits of a field over 128 bits: that field. Expressions and assignments take them like a field of its own.
+    pub part_of: Option<FieldId>,
 }
 
 /// The display form of a value.

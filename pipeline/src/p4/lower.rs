@@ -47,6 +47,7 @@ mod unwritten;
 mod v1model;
 mod value_sets;
 mod walk;
+mod wide;
 mod zero;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

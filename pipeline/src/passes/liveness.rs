@@ -19,7 +19,8 @@ pub struct Reads {
     pub metadata: Vec<bool>,
     /// Fields that some expression reads.
     pub fields: BTreeSet<(InstanceId, FieldId)>,
-    /// Instances, bit by id, whose bytes matter as a whole: they are emitted, covered by a checksum or CRC, or copied.
+    /// Instances, bit by id, whose bytes matter as a whole: they are emitted, covered by a checksum or CRC, copied, or have fields
+    /// that overlap.
     pub whole: u64,
 }
 
@@ -154,10 +155,15 @@ fn term_expr(term: &Term) -> Option<ExprId> {
     }
 }
 
-/// Instances whose bytes matter as a whole.
+/// Instances whose bytes matter as a whole. Parts of a wide field may overlap, so that a read of one may read what is written to another.
 fn whole(program: &Program) -> u64 {
     let bit = |instance: &InstanceId| 1u64.checked_shl(instance.0).unwrap_or(u64::MAX);
     let mut whole = program.deparser.emit.iter().map(bit).fold(0, |a, b| a | b);
+    for (instance, declared) in program.instances.entries() {
+        if program.headers[declared.header].fields.iter().any(|field| field.part_of.is_some()) {
+            whole |= bit(&instance);
+        }
+    }
     for item in &program.deparser.after {
         if let AfterBody::Header(instance) = item {
             whole |= bit(instance);

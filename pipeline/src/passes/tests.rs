@@ -105,7 +105,7 @@ fn element(b: &mut Build) -> ExprId {
     let array = b.header("array", &[("index", 8)]);
     let ty = b.type_of(array);
     let layout = FieldLayout::Array { bit: 8, bits: 8, count: 4 };
-    let element = Field { name: "e".into(), bits: 8, layout, display: Display::Hex };
+    let element = Field { name: "e".into(), bits: 8, layout, display: Display::Hex, part_of: None };
     let field = b.program.headers[ty].fields.push(element);
     b.program.headers[ty].fixed_bytes = 5;
     b.program.headers[ty].max_bytes = 5;

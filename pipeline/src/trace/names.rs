@@ -41,7 +41,7 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Names and values of the fields of a header.
 pub fn fields(program: &Program, instance: InstanceId, header: &[u8]) -> Vec<(String, String)> {
-    let fields = &program.headers[program.instances[instance].header].fields;
+    let declared = program.headers[program.instances[instance].header].declared();
     let text = |field: &crate::ir::Field| match &field.layout {
         FieldLayout::Run { .. } | FieldLayout::Pieces(_) => {
             value(field.display, field.bits, field.layout.read(header))
@@ -55,7 +55,7 @@ pub fn fields(program: &Program, instance: InstanceId, header: &[u8]) -> Vec<(St
             hex(header.get(*byte as usize..(byte + bytes) as usize).unwrap_or_default())
         }
     };
-    fields.iter().map(|field| (field.name.clone(), text(field))).collect()
+    declared.map(|field| (field.name.clone(), text(field))).collect()
 }
 
 fn assigned(program: &Program, to: &LValue) -> (String, Display, u32) {

@@ -10,7 +10,7 @@ use super::{Case, packets};
 pub struct Header {
     /// Name of the instance.
     pub name: String,
-    /// Scalar fields with their widths; the first is `kind`, the key of selects.
+    /// Scalar fields with their widths, and slices of wide ones; the first is `kind`, the key of selects.
     pub fields: Vec<(String, u32)>,
     /// Elements and their width of the array `arr`.
     pub array: Option<(u32, u32)>,
@@ -24,6 +24,13 @@ pub struct Header {
     pub bytes: Option<&'static str>,
     /// Another instance of the same type.
     pub twin: Option<String>,
+}
+
+impl Header {
+    /// The fields that are declared.
+    pub(super) fn declared(&self) -> Vec<(String, u32)> {
+        self.fields.iter().filter(|(name, _)| !name.contains('[')).cloned().collect()
+    }
 }
 
 /// A header stack.
@@ -367,6 +374,15 @@ impl Gen {
             9 => {
                 fields.insert("blob".into(), 136.into());
                 header.bytes = Some("blob");
+                // Slices that overlap, also up to the widest value.
+                for _ in 0..1 + self.random.below(3) {
+                    let low = self.random.below(136) as u32;
+                    let bits = 1 + self.random.below((136 - low).min(128) as usize) as u32;
+                    let slice = format!("blob[{}:{low}]", low + bits - 1);
+                    if !header.fields.iter().any(|(known, _)| *known == slice) {
+                        header.fields.push((slice, bits));
+                    }
+                }
             }
             _ => {}
         }

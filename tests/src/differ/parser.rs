@@ -341,12 +341,13 @@ impl Gen {
                     json!({ "value": self.expr(&scope, bits, 2) })
                 }
                 1 => {
-                    let (field, _) = self.random.pick(&header.fields);
+                    let (field, _) = self.random.pick(&header.declared());
                     json!({ header.name: { "mask": [field] } })
                 }
                 2 => json!({ "ones": 1 + self.random.below(if own.is_empty() { 9 } else { 4 }) }),
                 3 => {
-                    let whole = header.fields.iter().filter(|(_, bits)| bits % 8 == 0);
+                    let declared = header.declared();
+                    let whole = declared.iter().filter(|(_, bits)| bits % 8 == 0);
                     let whole = whole.map(|(field, _)| json!(format!("{}.{field}", header.name)));
                     json!({ "fields": whole.take(2).collect::<Vec<_>>() })
                 }

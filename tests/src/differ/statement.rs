@@ -32,7 +32,7 @@ impl Gen {
     /// Where a colour goes.
     fn colour(&mut self, scope: &Scope) -> String {
         let header = self.random.pick(&self.headers.clone());
-        let (field, bits) = self.random.pick(&header.fields);
+        let (field, bits) = self.random.pick(&header.declared());
         match self.random.below(5) {
             0 if scope.place == Place::Ingress => "std.color".into(),
             1 if bits >= 2 => format!("{}.{field}[1:0]", header.name),
@@ -61,7 +61,7 @@ impl Gen {
                 format!("{}.{field} = {}", header.name, self.expr(scope, bits, 3))
             }
             4 => {
-                let (field, bits) = self.random.pick(&header.fields);
+                let (field, bits) = self.random.pick(&header.declared());
                 let low = self.random.below(bits as usize) as u32;
                 let high = low + self.random.below((bits - low) as usize) as u32;
                 let value = self.expr(scope, high - low + 1, 2);
@@ -322,7 +322,7 @@ impl Gen {
         let locals = scope.locals.iter().filter(|(name, own)| *own == bits && !name.contains('.'));
         let locals: Vec<String> = locals.map(|(name, _)| name.clone()).collect();
         let fields = self.headers.iter().flat_map(|header| {
-            let fields = header.fields.iter().filter(|(_, own)| *own == bits);
+            let fields = header.declared().into_iter().filter(|(_, own)| *own == bits);
             fields.map(|(field, _)| format!("{}.{field}", header.name))
         });
         let fields: Vec<String> = fields.collect();

@@ -1,20 +1,22 @@
 //! Fields that have bytes and no value, a variable part or one of more than 128 bits: which field a path names, and whether two
 //! have the same bytes.
 
-use super::Val;
+use super::path::Target;
+use super::{BITS_MAX, Val};
 use crate::ast::{Ast, AstExpr, FieldDecl, Name, Path, PathPart};
 use crate::check::cx::{Cx, InstanceRef};
 use crate::check::scope::Symbol;
+use crate::diag::codes;
 use crate::ids::*;
-use crate::ir::{BinOp, ExprKind, FieldLayout, SourceSpan, UnOp};
+use crate::ir::{BinOp, Display, ExprKind, Field, FieldLayout, SourceSpan, UnOp};
 
 /// A field that has bytes and no value, as a path names it.
 enum Named<'p> {
     One(InstanceId, FieldId),
     /// Of the element with this number.
     Element(StackId, &'p AstExpr, FieldId),
-    /// Of a header that is never valid in this program.
-    Absent,
+    /// Of a header that is never valid in this program: its width in bits, 0 of a variable field.
+    Absent(u32),
 }
 
 /// The same with the number of the element as an expression.
@@ -45,7 +47,7 @@ impl Cx<'_> {
                 self.bytes_of(first, name).map(|field| Named::Element(id, at, field))
             }
             (None, [PathPart::Name(name)] | [PathPart::Index(_), PathPart::Name(name)]) => {
-                self.is_declared_as_bytes(index, name).then_some(Named::Absent)
+                self.declared_bytes(index, name).map(Named::Absent)
             }
             _ => None,
         }
@@ -58,17 +60,18 @@ impl Cx<'_> {
             .then_some(field)
     }
 
-    /// The same of a header that is never valid, and has no layout.
-    fn is_declared_as_bytes(&mut self, index: usize, name: &Name) -> bool {
-        let declared = self.scope.instances.get(index);
-        let header = declared.and_then(|one| self.scope.headers.get(one.header.value.as_str()));
-        let mut fields = header.into_iter().flat_map(|header| &header.decl.fields);
-        match fields.find(|(known, _)| known.value == name.value) {
-            Some((_, FieldDecl::Variable { .. })) => true,
-            Some((_, FieldDecl::Bits(ty))) => {
-                self.width(ty).is_some_and(|width| width.bits > super::BITS_MAX.into())
+    /// The width in bits of such a field of a header that is never valid, and has no layout: 0 of a variable one.
+    fn declared_bytes(&mut self, index: usize, name: &Name) -> Option<u32> {
+        let header = self.scope.instances.get(index)?.header;
+        let header = self.scope.headers.get(header.value.as_str())?;
+        let mut fields = header.decl.fields.iter();
+        match fields.find(|(known, _)| known.value == name.value)? {
+            (_, FieldDecl::Variable { .. }) => Some(0),
+            (_, FieldDecl::Bits(ty)) => {
+                let bits = self.width(ty)?.bits;
+                u32::try_from(bits).ok().filter(|bits| *bits > BITS_MAX)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -86,7 +89,7 @@ impl Cx<'_> {
                 Some(Err(index)) => BytesField::Element(stack, index, field),
                 Some(Ok(element)) => BytesField::One(element, field),
             },
-            Named::Absent => {
+            Named::Absent(_) => {
                 if let Some((PathPart::Name(first), rest)) = path.parts.split_first() {
                     self.warn_absent(&first.value, rest, span);
                 }
@@ -94,6 +97,94 @@ impl Cx<'_> {
             }
         };
         Some(Ok(found))
+    }
+
+    /// What `a.key[255:192]` of a field over 128 bits names: a part that has a value. `None`, and nothing reported, for all else, and
+    /// `Some(None)` where an error was reported.
+    pub(crate) fn part(
+        &mut self,
+        path: &Path,
+        (high, low): (&AstExpr, &AstExpr),
+        span: SourceSpan,
+    ) -> Option<Option<Target>> {
+        let whole = self.named_bytes(path)?;
+        let bits = match &whole {
+            Named::One(id, field) => self.wide_bits(*id, *field)?,
+            Named::Element(stack, _, field) => {
+                self.wide_bits(self.ir.stacks.get(*stack)?.first, *field)?
+            }
+            Named::Absent(0) => return None,
+            Named::Absent(bits) => *bits,
+        };
+        Some(self.part_of(whole, path, (high, low), bits, span))
+    }
+
+    fn part_of(
+        &mut self,
+        whole: Named<'_>,
+        path: &Path,
+        (high, low): (&AstExpr, &AstExpr),
+        bits: u32,
+        span: SourceSpan,
+    ) -> Option<Target> {
+        let (high, low) = self.slice_bounds(high, low)?;
+        if !self.slice_fits(high, low, bits, span) {
+            return None;
+        }
+        let width = high - low + 1;
+        if width > BITS_MAX {
+            let text = format!("a slice has at most {BITS_MAX} bits, not {width}");
+            return self.report.refuse(codes::BAD_SLICE, span, text);
+        }
+        match whole {
+            Named::One(id, field) => {
+                Some(Target::Field(id, self.part_field(id, field, (high, low))?, width))
+            }
+            Named::Element(stack, index, field) => {
+                let first = self.ir.stacks.get(stack)?.first;
+                let part = self.part_field(first, field, (high, low))?;
+                Some(match self.element_at(stack, index)? {
+                    Ok(element) => Target::Field(element, part, width),
+                    Err(index) => Target::ElementField(stack, index, part, width),
+                })
+            }
+            Named::Absent(_) => {
+                if let Some((PathPart::Name(first), rest)) = path.parts.split_first() {
+                    self.warn_absent(&first.value, rest, span);
+                }
+                Some(Target::Absent(width))
+            }
+        }
+    }
+
+    /// The width of a field over 128 bits; `None` for a variable one, whose length is that of the packet.
+    fn wide_bits(&self, instance: InstanceId, field: FieldId) -> Option<u32> {
+        let header = self.ir.headers.get(self.ir.instances.get(instance)?.header)?;
+        match header.fields.get(field)?.layout {
+            FieldLayout::Opaque { bytes, .. } => Some(bytes * 8),
+            _ => None,
+        }
+    }
+
+    /// The field that stands for these bits of a wide one, in all headers of its type.
+    fn part_field(
+        &mut self,
+        instance: InstanceId,
+        whole: FieldId,
+        (high, low): (u32, u32),
+    ) -> Option<FieldId> {
+        let header = self.ir.instances.get(instance)?.header;
+        let header = &mut self.ir.headers[header];
+        let known = header.fields.get(whole)?;
+        let FieldLayout::Opaque { byte, bytes } = known.layout else { return None };
+        let name = format!("{}[{high}:{low}]", known.name);
+        if let Some((found, _)) = header.fields.entries().find(|(_, field)| field.name == name) {
+            return Some(found);
+        }
+        let (bit, bits) = ((byte + bytes) * 8 - 1 - high, high - low + 1);
+        let layout = FieldLayout::Run { bit, bits };
+        let part = Field { name, bits, layout, display: Display::Hex, part_of: Some(whole) };
+        Some(header.fields.push(part))
     }
 
     /// `a == b` and `a != b` of fields that have bytes and no value; `None` for all else.

@@ -49,7 +49,14 @@ pub(crate) enum Target {
 impl Cx<'_> {
     /// The value of a path in an expression.
     pub(super) fn path_value(&mut self, path: &Path, span: SourceSpan) -> Val {
-        let Some(target) = self.resolve(path, span) else { return Val::Poison };
+        match self.resolve(path, span) {
+            Some(target) => self.target_value(target, span),
+            None => Val::Poison,
+        }
+    }
+
+    /// The value of what a path names.
+    pub(super) fn target_value(&mut self, target: Target, span: SourceSpan) -> Val {
         let (kind, bits) = match target {
             Target::Read(kind, bits) => (kind, bits),
             Target::Value(value) => return value,

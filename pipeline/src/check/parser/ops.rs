@@ -93,7 +93,7 @@ impl Cx<'_> {
     pub(super) fn parser_statement(&mut self, ops: &mut Ops, statement: &Stmt) {
         match &statement.kind {
             StmtKind::Assign(path, slice, value) => {
-                self.parser_assign(ops, path, slice.is_some(), value, statement.span);
+                self.parser_assign(ops, path, slice.as_ref(), value, statement.span);
             }
             StmtKind::Let(name, value) => {
                 let binding = match self.value(value) {
@@ -131,11 +131,12 @@ impl Cx<'_> {
         &mut self,
         ops: &mut Ops,
         path: &Sp<Path>,
-        sliced: bool,
+        slice: Option<&(AstExpr, AstExpr)>,
         value: &AstExpr,
         span: SourceSpan,
     ) {
-        let (to, bits) = match self.resolve(&path.value, path.span) {
+        let (target, slice) = self.sliced(path, slice);
+        let (to, bits) = match target {
             Some(Target::Meta(meta, bits)) => (LValue::Meta(meta), bits),
             Some(Target::Local(local, bits)) => (LValue::Local(local), bits),
             // A checksum that follows changes compares with the header after the parser.
@@ -160,7 +161,7 @@ impl Cx<'_> {
                 return;
             }
         };
-        if sliced {
+        if slice.is_some() {
             let text = "the parser assigns whole values";
             self.report.error(codes::NOT_ASSIGNABLE, path.span, text);
             return;

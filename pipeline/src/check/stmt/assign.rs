@@ -50,7 +50,8 @@ impl Cx<'_> {
         {
             return self.copy_bytes(flow, to, value, span);
         }
-        let Some(target) = self.resolve(&path.value, path.span) else {
+        let (target, slice) = self.sliced(path, slice);
+        let Some(target) = target else {
             // The right side is lowered all the same, for its own errors.
             if let Ok(None) = self.effect(value) {
                 self.value(value);
@@ -82,6 +83,20 @@ impl Cx<'_> {
         match slice {
             None => self.assign_whole(flow, to, bits, value, span),
             Some(bounds) => self.assign_slice(flow, to, bits, bounds, value, span),
+        }
+    }
+
+    /// What the left side of an assignment names, and the slice of it that is assigned. A slice of a field over 128 bits is a place of
+    /// its own.
+    pub(in crate::check) fn sliced<'s>(
+        &mut self,
+        path: &Sp<Path>,
+        slice: Option<&'s (AstExpr, AstExpr)>,
+    ) -> (Option<Target>, Option<&'s (AstExpr, AstExpr)>) {
+        let part = slice.and_then(|(high, low)| self.part(&path.value, (high, low), path.span));
+        match part {
+            Some(part) => (part, None),
+            None => (self.resolve(&path.value, path.span), slice),
         }
     }
 

@@ -35,7 +35,13 @@ impl Build {
         let field = |(name, bits): &(&str, u32)| {
             let layout = FieldLayout::Run { bit: at, bits: *bits };
             at += bits;
-            Field { name: (*name).into(), bits: *bits, layout, display: Display::Hex }
+            Field {
+                name: (*name).into(),
+                bits: *bits,
+                layout,
+                display: Display::Hex,
+                part_of: None,
+            }
         };
         let fields = fields.iter().map(field).collect();
         let header = self.program.headers.push(Header {

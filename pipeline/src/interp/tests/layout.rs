@@ -312,6 +312,7 @@ fn a_variable_header_is_found_again() {
         bits: 0,
         layout: FieldLayout::Variable { byte: 20, max_bytes: 40 },
         display: Display::Hex,
+        part_of: None,
     });
     build.program.headers[header].variable = Some(options);
     build.program.headers[header].max_bytes = 60;

@@ -35,7 +35,7 @@ impl Gen {
         let ty = b.type_of(array);
         let layout = FieldLayout::Array { bit: 8, bits: 12, count: 4 };
         let name = "elements".into();
-        let element = Field { name, bits: 12, layout, display: Display::Decimal };
+        let element = Field { name, bits: 12, layout, display: Display::Decimal, part_of: None };
         b.program.headers[ty].fields.push(element);
         b.program.headers[ty].fixed_bytes = 7;
         b.program.headers[ty].max_bytes = 7;
@@ -44,7 +44,7 @@ impl Gen {
         let ty = b.type_of(variable);
         let layout = FieldLayout::Variable { byte: 1, max_bytes: 20 };
         let name = "rest".into();
-        let rest = Field { name, bits: 0, layout, display: Display::Hex };
+        let rest = Field { name, bits: 0, layout, display: Display::Hex, part_of: None };
         b.program.headers[ty].variable = Some(b.program.headers[ty].fields.push(rest));
         b.program.headers[ty].max_bytes = 21;
         let len = b.field(variable, "len");

@@ -237,7 +237,17 @@ pub(super) fn bodies(program: &Program, half: Half) -> Vec<&Body> {
     bodies
 }
 
-/// Fields that a control, the actions it may run, or the parser before it may assign.
+/// The parts of a wide field that the program uses.
+fn parts_of(
+    program: &Program,
+    (instance, whole): (InstanceId, FieldId),
+) -> impl Iterator<Item = (InstanceId, FieldId)> {
+    let fields = &program.headers[program.instances[instance].header].fields;
+    let parts = fields.entries().filter(move |(_, field)| field.part_of == Some(whole));
+    parts.map(move |(part, _)| (instance, part))
+}
+
+/// Fields that a control, the actions it may run, or the parser before it may assign. A copy into a wide field writes its parts.
 pub(super) fn written_fields(program: &Program, half: Half) -> Vec<(InstanceId, FieldId)> {
     let blocks = bodies(program, half).into_iter().flat_map(|body| &body.blocks);
     let by_control = blocks.flat_map(|block| &block.ops).filter_map(|op| match &op.op {
@@ -250,7 +260,12 @@ pub(super) fn written_fields(program: &Program, half: Half) -> Vec<(InstanceId, 
         ParserOp::Set(to, _) => Some(to),
         _ => None,
     });
-    let mut fields = Vec::new();
+    let copies = bodies(program, half).into_iter().flat_map(|body| &body.blocks);
+    let copied = copies.flat_map(|block| &block.ops).filter_map(|op| match op.op {
+        Op::CopyBytes { to, .. } => Some(to),
+        _ => None,
+    });
+    let mut fields: Vec<_> = copied.flat_map(|to| parts_of(program, to)).collect();
     for to in by_control.chain(by_parser) {
         match to {
             LValue::Field(instance, field) | LValue::FieldSlice { instance, field, .. }

@@ -8,7 +8,7 @@ use super::env::{Choice, Header, Members, Val};
 use super::need::Need;
 use super::standard::Half;
 use super::storage::part;
-use super::{Lower, Place};
+use super::{Lower, Place, wide};
 use crate::ast::{Ast, AstBin, AstExpr, Path, PathPart, Size, Sp, StmtKind};
 use crate::ir::SourceSpan;
 
@@ -106,6 +106,11 @@ impl Lower<'_> {
                 value @ Val::Scalar(_) => self.assign(to, &value, ty, span),
                 _ => self.with_chosen(choice, span, |lower, one| lower.assign(to, one, ty, span)),
             },
+            (Val::Scalar(place), Val::Scalar(value))
+                if wide::is_wide(ty) && !(is_path(place) && is_path(value)) =>
+            {
+                self.assign_wide(place, value, self.bits(ty, span), span);
+            }
             (Val::Scalar(place), Val::Scalar(value)) => {
                 let bits = match &value.value {
                     Ast::Number { bits: None, .. } => self.bits(ty, span),
@@ -213,6 +218,10 @@ impl Lower<'_> {
         roots(b, &mut read);
         written.iter().any(|name| read.contains(name))
     }
+}
+
+fn is_path(value: &AstExpr) -> bool {
+    matches!(value.value, Ast::Path(_))
 }
 
 /// A field of an element that is not there: it reads as a number, and writing it does nothing.

@@ -12,7 +12,7 @@ use super::env::Val;
 use super::need::Need;
 use super::storage::enum_bits;
 use super::walk::{self, Met};
-use super::{Lower, Place};
+use super::{Lower, Place, wide};
 use crate::ast::{AstBin, AstExpr, StmtKind};
 use crate::ir::SourceSpan;
 use crate::ir::layout::ones;
@@ -51,15 +51,9 @@ impl Lower<'_> {
             ExprKind::Member(of, name) => self.member(expr, of, name),
             ExprKind::Index(of, index) => self.index(of, index),
             ExprKind::Slice(of, high, low) => {
-                let whole = self.type_of(of);
-                if super::hash::is_bytes(&whole) {
-                    self.unsupported(expr.span, format!("a slice of {whole}: at most 128 bits"))
-                        .help("declare it in parts of up to 128 bits");
-                    return Val::Nothing;
-                }
                 let value = self.place_of(of);
                 let (high, low) = (self.known_number(high), self.known_number(low));
-                self.slice_of(&value, (high as u32, low as u32), expr.span)
+                self.slice_of(&value, &self.type_of(of), (high as u32, low as u32), expr.span)
             }
             ExprKind::PlusSlice(of, base, width) => self.plus_slice(expr, of, base, width),
             ExprKind::Call { callee, args, .. } => self.call(expr, callee, args),
@@ -119,6 +113,7 @@ impl Lower<'_> {
                 }
                 match unsigned(value, bits.max(1)) {
                     Some(value) => Val::Scalar(number(value, bits, span)),
+                    None if wide::is_wide(ty) => Val::Scalar(wide::constant(value, bits, span)),
                     None => {
                         let text = format!("the number {value} has more than 128 bits");
                         self.unsupported(span, text);
@@ -205,10 +200,19 @@ impl Lower<'_> {
     }
 
     /// A slice of a number, or of each that is chosen among.
-    fn slice_of(&mut self, value: &Val, (high, low): (u32, u32), span: SourceSpan) -> Val {
+    fn slice_of(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        (high, low): (u32, u32),
+        span: SourceSpan,
+    ) -> Val {
         match value {
+            Val::Scalar(value) if wide::is_wide(ty) && high - low < wide::BITS_MAX => {
+                Val::Scalar(wide::bits_of(value, (high, low), span))
+            }
             Val::Scalar(value) => Val::Scalar(slice(value.clone(), high, low, span)),
-            Val::Choice(choice) => of_each(choice, |one| self.slice_of(one, (high, low), span)),
+            Val::Choice(choice) => of_each(choice, |one| self.slice_of(one, ty, (high, low), span)),
             _ => {
                 self.unsupported(span, "this is not one number");
                 Val::Nothing
@@ -328,7 +332,9 @@ impl Lower<'_> {
         let values = self.each_in_order([of, base]);
         let [value, base] = values.map(|one| self.number_in(&one, expr.span));
         if let Some(low) = known(&base) {
-            return Val::Scalar(slice(value, low as u32 + width - 1, low as u32, expr.span));
+            let bounds = (low as u32 + width - 1, low as u32);
+            let ty = self.type_of(of);
+            return self.slice_of(&Val::Scalar(value), &ty, bounds, expr.span);
         }
         let moved = binary(AstBin::Shr, value, base, expr.span);
         Val::Scalar(slice(moved, width - 1, 0, expr.span))
@@ -426,6 +432,9 @@ impl Lower<'_> {
         }
         if matches!(from.base(), Type::Int(_)) && b > a {
             return self.extended(value, a, b, span);
+        }
+        if a.max(b) > wide::BITS_MAX {
+            return wide::resized(value, a, b, span);
         }
         cast(b, value)
     }

@@ -4,7 +4,7 @@ use super::super::tree::*;
 use super::super::types::Type;
 use super::build::{binary, cast, is, known, mux, not, number, slice, unary};
 use super::env::Val;
-use super::{Lower, Place};
+use super::{Lower, Place, wide};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn, Sp, StmtKind};
 use crate::ir::SourceSpan;
 use crate::ir::layout::ones;
@@ -22,6 +22,10 @@ impl Lower<'_> {
                 None => unary(AstUn::Not, value, span),
             },
             Unary::Complement => unary(AstUn::Complement, value, span),
+            Unary::Minus if wide::is_wide(&self.type_of(operand)) => {
+                self.no_wide(&self.type_of(operand), span);
+                value
+            }
             Unary::Minus => unary(AstUn::Negate, value, span),
             Unary::Plus => value,
         }
@@ -46,6 +50,13 @@ impl Lower<'_> {
         let (Val::Scalar(a), Val::Scalar(b)) = (a, b) else {
             self.unsupported(span, "this operator is not supported here");
             return number(0, 1, span);
+        };
+        let (a, b) = match op {
+            Binary::Op(AstBin::Concat) if wide::is_wide(&self.type_of(expr)) => {
+                let bits = [&left_ty, &right_ty].map(|ty| self.bits(ty, span));
+                (wide::sized(a, bits[0], span), wide::sized(b, bits[1], span))
+            }
+            _ => (a, b),
         };
         let ty = if matches!(op, Binary::Op(AstBin::Shl | AstBin::Shr | AstBin::Concat)) {
             left_ty
@@ -96,6 +107,9 @@ impl Lower<'_> {
         let is_signed = matches!(ty.base(), Type::Int(_));
         if let Some(value) = self.calculated(op, &a, &b, ty, span) {
             return value;
+        }
+        if wide::is_wide(ty) {
+            return self.operate_wide(op, a, b, ty, span);
         }
         match op {
             Binary::Div => self.divide(a, b, bits, span),
@@ -251,6 +265,12 @@ impl Lower<'_> {
     pub(super) fn equal(&mut self, a: &Val, b: &Val, ty: &Type, span: SourceSpan) -> AstExpr {
         let truth = |value: bool| number(u128::from(value), 1, span);
         match (a, b) {
+            (Val::Scalar(a), Val::Scalar(b))
+                if wide::is_wide(ty)
+                    && !matches!((&a.value, &b.value), (Ast::Path(_), Ast::Path(_))) =>
+            {
+                wide::equal(a, b, self.bits(ty, span), span)
+            }
             (Val::Scalar(a), Val::Scalar(b)) => match (known(a), known(b)) {
                 (Some(x), Some(y)) => truth(x == y),
                 (None, Some(_))

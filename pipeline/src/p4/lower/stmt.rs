@@ -9,7 +9,7 @@ use super::build::{binary, cast, known, not, number, slice};
 use super::env::Val;
 use super::v1model::plain_meta;
 use super::walk::{self, Met};
-use super::{Lower, Place, Return};
+use super::{Lower, Place, Return, wide};
 use crate::ast::{self, ApplyStmt, AstExpr, Sp};
 use crate::ir::SourceSpan;
 use crate::ir::layout::ones;
@@ -235,10 +235,18 @@ impl Lower<'_> {
         let ty = self.type_of(of);
         let bits = self.bits(&ty, span);
         let place = self.place_of(of);
-        let (Val::Scalar(whole), true) = (&place, bits <= 128 && high < bits && low <= high) else {
-            self.unsupported(span, "a part of more than 128 bits in a parser");
+        let (Val::Scalar(whole), true) = (&place, high < bits && low <= high) else {
+            self.unsupported(span, "this part cannot be written in a parser");
             return;
         };
+        if wide::is_wide(&ty) {
+            return self.assign_wide(
+                &slice(whole.clone(), high, low, span),
+                &value,
+                high - low + 1,
+                span,
+            );
+        }
         let around = ones(bits) & !(ones(high - low + 1) << low);
         let kept = binary(ast::AstBin::And, whole.clone(), number(around, bits, span), span);
         let moved = binary(ast::AstBin::Shl, cast(bits, value), number(low.into(), 0, span), span);

@@ -7,7 +7,7 @@ parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {
 }
 control C(inout H h, inout M m) { apply { } }
 control I(inout H h, inout M m, inout standard_metadata_t s) {
-    apply { h.h.a = m.wide[191:160]; m.wide[31:0] = h.h.a; s.egress_spec = 2; }
+    apply { m.wide = m.wide + 1; m.wide = -m.wide; m.wide = m.wide << h.h.a; s.egress_spec = 2; }
 }
 control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
 control D(packet_out p, in H h) { apply { p.emit(h.h); } }
