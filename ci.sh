@@ -30,7 +30,7 @@ lint() {
   cargo fmt --all --check
   cargo clippy --workspace --all-targets --locked -- -D warnings
   # The small switch, without the laboratory.
-  cargo clippy -p wireyard-switch --no-default-features --locked -- -D warnings
+  cargo clippy -p wireyard-switch --no-default-features --features command --locked -- -D warnings
   RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
   # The fuzz targets have a workspace of their own, whose lock file has to follow.
   cargo metadata --manifest-path tests/fuzz/Cargo.toml --locked --format-version 1 > /dev/null

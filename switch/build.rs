@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use prost::Message;
-
 /// Most levels of folders beneath `programs/`.
 const LEVELS_MAX: usize = 3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    #[cfg(feature = "command")]
     control_messages()?;
     embedded_files()?;
     version();
@@ -85,7 +84,10 @@ fn collect(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) -> io::Result
     Ok(())
 }
 
+#[cfg(feature = "command")]
 fn control_messages() -> Result<(), Box<dyn std::error::Error>> {
+    use prost::Message;
+
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(
         [

@@ -31,7 +31,7 @@ fi
 # Both at once: what the one waits for, the other uses.
 built=''
 if [ -z "${COUNT_BENCH:-}" ] || [ -z "${COUNT_LAB:-}" ]; then
-  # Without Parquet, which counts nothing and takes a minute to build.
+  # Without what counts nothing and takes half of the time: servers, the store, Parquet.
   built=$(cargo bench --locked --profile release -p wireyard-pipeline -p wireyard-switch --no-default-features --features wireyard-switch/lab \
     --bench forward --bench lab --no-run 2>&1) ||
     { echo "$built" >&2; exit 1; }

@@ -148,7 +148,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(
+    not(feature = "command"),
+    allow(dead_code, unused_imports, reason = "what the command alone uses")
+)]
+
 mod bit_set;
+#[cfg(feature = "command")]
 pub mod cli;
 pub mod config;
 pub mod confine;
@@ -158,23 +164,29 @@ pub mod decode;
 #[cfg(feature = "lab")]
 pub mod demo;
 pub mod device;
+#[cfg(feature = "command")]
 pub mod doctor;
 mod file_identity;
 mod file_kind;
 pub mod folder;
 pub mod frames;
+#[cfg(feature = "command")]
 pub mod gnmi;
 pub mod host;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod library;
 pub mod link_type;
+#[cfg(feature = "command")]
 pub mod linux;
 mod linux_words;
 pub mod live;
+#[cfg(feature = "command")]
 pub mod management;
+#[cfg(feature = "command")]
 pub mod metrics;
 mod output_file;
+#[cfg(feature = "command")]
 pub mod p4runtime;
 pub mod pcap;
 pub mod ports;
@@ -192,6 +204,7 @@ pub mod terminal;
 mod time_of_day;
 pub mod tm;
 pub mod units;
+#[cfg(feature = "command")]
 pub mod web;
 
 #[cfg(test)]

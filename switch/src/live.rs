@@ -8,7 +8,9 @@ pub mod assembly;
 pub mod clock;
 pub mod delay;
 mod error;
+#[cfg(feature = "command")]
 pub mod http;
+#[cfg(feature = "command")]
 pub mod metrics;
 pub mod port_file;
 pub mod private;

@@ -249,7 +249,8 @@ fn checked(parsed: &Parsed, max_state: u64) -> Result<(Arc<Program>, Diagnostics
 }
 
 /// The engine of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// The fastest that this program and machine allow.
     Auto,

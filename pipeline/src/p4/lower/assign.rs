@@ -109,7 +109,8 @@ impl Lower<'_> {
             (Val::Scalar(place), Val::Scalar(value))
                 if wide::is_wide(ty) && !(is_path(place) && is_path(value)) =>
             {
-                self.assign_wide(place, value, self.bits(ty, span), span);
+                let bits = self.bits(ty, span);
+                self.assign_wide(place, value, bits, span);
             }
             (Val::Scalar(place), Val::Scalar(value)) => {
                 let bits = match &value.value {
