@@ -109,7 +109,7 @@ ingress:
   - switch: 'ethernet.dst[7:0]'
     cases:
       1: [ 'w.key[135:120] = 0xabcd', 'w.key[23:8] = w.key[143:128]', 'w.key[15:0] = w.key[15:0] + 1' ]
-      2: [ w.key = rows[0].key, { if: 'w.key[143:128] == 7', then: [ 'w.key[15:0] = 0xdead' ] } ]
+      2: [ 'w.key = rows[0].key', { if: 'w.key[143:128] == 7', then: [ 'w.key[15:0] = 0xdead' ] } ]
       3: [ 'rows[bit<1>(w.key[0:0])].key[127:0] = 5', 'w.key[143:128] = rows[bit<1>(w.key[0:0])].key[130:115]' ]
       4: [ 'w.key[31:16] = never.key[100:85] + 3' ]
 deparser: { emit: [ethernet, w, rows] }

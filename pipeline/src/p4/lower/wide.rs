@@ -82,8 +82,12 @@ fn reads(value: &AstExpr, place: &AstExpr) -> bool {
         whole = &value.value;
     }
     let Ast::Path(place) = whole else { return true };
-    let mut found = false;
-    value.value.paths(&mut |path: &Path| found |= path == place);
+    let (place, mut found) = (place.plain(), false);
+    // Elements whose numbers differ may be the same one.
+    value.value.paths(&mut |path: &Path| {
+        let path = path.plain();
+        found |= path.is_none() || place.is_none() || path == place;
+    });
     found
 }
 
