@@ -72,9 +72,10 @@ pub fn create_output(file: &Path) -> io::Result<File> {
 }
 
 /// Empties a file, or creates it, under a lock: of two processes that write one file, each would destroy what the other
-/// has written.
+/// has written. A new one is for its owner alone, as it has the packets of others; one that is there keeps its mode.
 fn create_alone(file: &Path) -> io::Result<File> {
-    let opened = File::options().write(true).create(true).truncate(false).open(file)?;
+    let mut how = File::options();
+    let opened = how.write(true).create(true).truncate(false).mode(0o600).open(file)?;
     if opened.metadata()?.is_file() {
         lock_alone(&opened)?;
         opened.set_len(0)?;

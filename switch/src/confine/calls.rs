@@ -4,7 +4,7 @@
 //! live switch (every port kind, control plane, captures, state, `--linux`, workers) checks that nothing was refused. A
 //! call that is not in it fails with EPERM, and its number is reported: a switch that forwards for a year is not ended
 //! by a library that begins to use a new call. The filter permits no new process, no execution of programs, no new
-//! namespace, and no access to other processes.
+//! namespace, no access to other processes, and no input into a terminal.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,17 +14,17 @@ use libc::{
     CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, CLONE_THREAD,
 };
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    apply_filter_all_threads,
+    BpfProgram, SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter_all_threads,
 };
 
-use crate::ports::sys::refused;
+use crate::ports::sys::{bpf, refused};
 
 /// Calls that are allowed with any arguments.
 const ANY: &[libc::c_long] = &[
-    // Files and descriptors.
+    // Files and descriptors; none that changes a mode, which Landlock does not see.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
@@ -35,7 +35,6 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_pwritev,
     libc::SYS_lseek,
     libc::SYS_close,
-    libc::SYS_openat,
     libc::SYS_newfstatat,
     libc::SYS_fstat,
     libc::SYS_statx,
@@ -46,7 +45,6 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_getdents64,
     libc::SYS_getcwd,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fsync,
     libc::SYS_fdatasync,
@@ -56,12 +54,9 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_mkdirat,
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_pipe2,
-    libc::SYS_ioctl,
     // Memory: machine code is first written and then made executable.
     libc::SYS_mmap,
     libc::SYS_munmap,
@@ -104,7 +99,6 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_getcpu,
     libc::SYS_getrandom,
     libc::SYS_getrusage,
-    libc::SYS_prlimit64,
     libc::SYS_sysinfo,
     libc::SYS_uname,
     // Waiting.
@@ -131,14 +125,11 @@ const ANY: &[libc::c_long] = &[
     libc::SYS_setsockopt,
     libc::SYS_getsockopt,
     libc::SYS_shutdown,
-    // AF_XDP ports: the kernel requires the capability.
-    libc::SYS_bpf,
 ];
 
 /// Older names of the same calls, which only this processor has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
-    libc::SYS_open,
     libc::SYS_stat,
     libc::SYS_lstat,
     libc::SYS_access,
@@ -147,7 +138,6 @@ const OLDER: &[libc::c_long] = &[
     libc::SYS_rename,
     libc::SYS_mkdir,
     libc::SYS_rmdir,
-    libc::SYS_chmod,
     libc::SYS_dup2,
     libc::SYS_poll,
     libc::SYS_select,
@@ -161,6 +151,15 @@ const OLDER: &[libc::c_long] = &[];
 const FAMILIES: [i32; 6] = [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP];
 /// The permitted operations of prctl(2): names of threads and of memory.
 const PRCTL: [i32; 3] = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
+/// Operations of fcntl(2) by which the kernel signals a process on behalf of this one.
+const FCNTL_REFUSED: [i32; 3] = [libc::F_SETOWN, F_SETOWN_EX, F_SETSIG];
+/// Operations of ioctl(2) that type into a terminal, and those that do what F_SETOWN does.
+const IOCTL_REFUSED: [i32; 4] =
+    [libc::TIOCSTI as i32, libc::TIOCLINUX as i32, FIOSETOWN, SIOCSPGRP];
+/// Flags of open(2) with which it has a mode: O_CREAT, and the bit of O_TMPFILE beside O_DIRECTORY.
+const CREATES: i32 = libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY;
+/// Bits of a mode beyond who may read, write and execute: set-user-ID, set-group-ID, sticky.
+const SPECIAL_MODE: i32 = 0o7000;
 /// Flags of clone(2) that make namespaces.
 const NEW_NAMESPACES: [i32; 7] = [
     CLONE_NEWCGROUP,
@@ -171,6 +170,12 @@ const NEW_NAMESPACES: [i32; 7] = [
     CLONE_NEWUSER,
     CLONE_NEWUTS,
 ];
+
+// include/uapi/asm-generic/fcntl.h and sockios.h
+const F_SETSIG: i32 = 10;
+const F_SETOWN_EX: i32 = 15;
+const FIOSETOWN: i32 = 0x8901;
+const SIOCSPGRP: i32 = 0x8902;
 
 /// The refused system calls, each reported once.
 #[derive(Debug)]
@@ -235,20 +240,52 @@ fn processes() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     std::iter::once(flag(CLONE_THREAD, 0)).chain(namespaces).collect()
 }
 
+/// The 32 bits of an argument meet this.
+fn argument(
+    place: u8,
+    is: SeccompCmpOp,
+    value: i32,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(place, Dword, is, u64::from(value as u32))
+}
+
+/// A rule for each value that an argument may have.
+fn one_of(place: u8, values: &[i32]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    values.iter().map(|value| SeccompRule::new(vec![argument(place, Eq, *value)?])).collect()
+}
+
+/// The rule that an argument has none of these values.
+fn none_of(place: u8, values: &[i32]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let differs = values.iter().map(|value| argument(place, Ne, *value));
+    Ok(vec![SeccompRule::new(differs.collect::<Result<_, _>>()?)?])
+}
+
+/// Rules for a call that opens files: those that it creates run with nobody else's rights. Without creation the kernel
+/// ignores the mode, and a C library may leave anything there.
+fn opening(flags: u8, mode: u8) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let has_none = |place, bits: i32| {
+        let condition = argument(place, MaskedEq(u64::from(bits as u32)), 0)?;
+        SeccompRule::new(vec![condition])
+    };
+    Ok(vec![has_none(flags, CREATES)?, has_none(mode, SPECIAL_MODE)?])
+}
+
 fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ANY.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
-    let first_is = |value: i32| {
-        SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, value as u32 as u64)?])
-    };
-    let one_of = |values: &[i32]| -> Result<Vec<SeccompRule>, _> {
-        values.iter().map(|value| first_is(*value)).collect()
-    };
-    rules.insert(libc::SYS_socket, one_of(&FAMILIES)?);
-    rules.insert(libc::SYS_prctl, one_of(&PRCTL)?);
-    rules.insert(libc::SYS_socketpair, vec![first_is(AF_UNIX)?]);
+    rules.insert(libc::SYS_openat, opening(2, 3)?);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_open, opening(1, 2)?);
+    rules.insert(libc::SYS_fcntl, none_of(1, &FCNTL_REFUSED)?);
+    rules.insert(libc::SYS_ioctl, none_of(1, &IOCTL_REFUSED)?);
+    // AF_XDP ports and the queues of TAPs: the kernel requires the capability.
+    rules.insert(libc::SYS_bpf, one_of(0, &bpf::COMMANDS)?);
+    // Limits of this process, which is 0.
+    rules.insert(libc::SYS_prlimit64, one_of(0, &[0])?);
+    rules.insert(libc::SYS_socket, one_of(0, &FAMILIES)?);
+    rules.insert(libc::SYS_prctl, one_of(0, &PRCTL)?);
+    rules.insert(libc::SYS_socketpair, one_of(0, &[AF_UNIX])?);
     // Signals to threads of this process: abort uses them.
-    let own = SeccompCondition::new(0, Dword, Eq, u64::from(std::process::id()))?;
-    rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![own])?]);
+    rules.insert(libc::SYS_tgkill, one_of(0, &[std::process::id() as i32])?);
     Ok(rules)
 }

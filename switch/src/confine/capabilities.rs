@@ -7,12 +7,11 @@ use caps::errors::CapsError;
 use caps::{CapSet, Capability, CapsHashSet};
 
 /// The capabilities of live ports: packet sockets, interfaces and TAPs, programs and maps of AF_XDP, locked packet
-/// memory.
-const OF_PORTS: [Capability; 5] = [
+/// memory. Without CAP_PERFMON the kernel loads no program that traces it.
+const OF_PORTS: [Capability; 4] = [
     Capability::CAP_NET_RAW,
     Capability::CAP_NET_ADMIN,
     Capability::CAP_BPF,
-    Capability::CAP_PERFMON,
     Capability::CAP_IPC_LOCK,
 ];
 

@@ -1,13 +1,14 @@
-//! The files that a running switch can open (landlock(7)), and the refusal of TCP connections.
+//! The files that a running switch can open (landlock(7)), and the refusal of TCP connections and of signals to others.
 //!
-//! All that the kernel supports is used, from the first version (Linux 5.13) on; TCP since 6.7, ioctl on devices since
-//! 6.10. Files that are already open stay open.
+//! All that the kernel supports of one version of Landlock is used, from the first (Linux 5.13) on; TCP since 6.7, ioctl
+//! on devices since 6.10, signals since 6.12. Files that are already open stay open. Unix sockets are not confined: a
+//! claim of an interface asks its holder, whoever that is.
 
 use std::path::PathBuf;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, path_beneath_rules,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 
 /// Paths that every switch reads: interfaces and sockets of the kernel, libraries that are loaded late, users and
@@ -27,7 +28,7 @@ const SYSTEM: [&str; 10] = [
 /// Devices that are read and written: TAPs are made by ioctl.
 const DEVICES: [&str; 2] = ["/dev/net/tun", "/dev/null"];
 /// The newest version of the interface that is used.
-const KNOWN: ABI = ABI::V5;
+const KNOWN: ABI = ABI::V6;
 
 /// Extent of the confinement of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,7 @@ pub(super) fn restrict(read: &[PathBuf], write: &[PathBuf]) -> Result<Extent, Ru
     let status = Ruleset::default()
         .handle_access(all)
         .and_then(|rules| rules.handle_access(AccessNet::ConnectTcp))
+        .and_then(|rules| rules.scope(Scope::Signal))
         .and_then(Ruleset::create)
         .and_then(|rules| rules.add_rules(path_beneath_rules(SYSTEM, reads)))
         .and_then(|rules| rules.add_rules(path_beneath_rules(read, reads)))

@@ -62,7 +62,7 @@ impl ControlError {
         ControlError::InvalidArgument(text.to_string())
     }
 
-    /// The file of a capture exists.
+    /// A file that is to be written exists.
     pub(super) fn exists(file: &Path) -> ControlError {
         let file = file.display();
         ControlError::AlreadyExists(format!("{file} already exists: name a new file"))

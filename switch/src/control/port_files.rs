@@ -45,20 +45,22 @@ impl Control {
         }
     }
 
-    /// Checks the files of a port that is to be added. Its capture is new, or one that other ports are recorded into,
-    /// which it then names as they do.
+    /// Checks the files of a port that is to be added. Its output is new: what stands there may be anybody's, as it is a
+    /// client that names it. So is its capture, or it is one that other ports are recorded into, which it then names as
+    /// they do.
     ///
     /// # Errors
-    /// [`ControlError::AlreadyExists`]: its capture exists; [`ControlError::FailedPrecondition`]: a file is in use, or
+    /// [`ControlError::AlreadyExists`]: its output or capture exists; [`ControlError::FailedPrecondition`]: a file is in use, or
     /// cannot be written.
     pub(super) fn check_files(&self, number: PortNumber, spec: &mut PortSpec) -> Result<()> {
         let used = self.files_in_use()?;
-        let is_regular = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.is_file());
+        let is_regular = |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_file());
         let mut captures = used.captures.iter().filter(|capture| capture.takes_ports);
         let joined = spec.capture.as_deref().and_then(Identity::known).and_then(|wanted| {
             captures.find(|capture| Identity::known(&capture.path).as_ref() == Some(&wanted))
         });
-        let exists = spec.capture.clone().filter(|path| joined.is_none() && is_regular(path));
+        let capture = spec.capture.iter().filter(|_| joined.is_none());
+        let exists = spec.out.iter().chain(capture).find(|path| is_regular(path)).cloned();
         if let Some(joined) = joined {
             spec.capture = Some(joined.path.clone());
         }

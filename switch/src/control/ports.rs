@@ -110,7 +110,7 @@ impl Control {
     /// does not name has no rate and sends no pauses.
     ///
     /// # Errors
-    /// [`ControlError::AlreadyExists`]: the number is taken, or its capture exists;
+    /// [`ControlError::AlreadyExists`]: the number is taken, or its output or capture exists;
     /// [`ControlError::FailedPrecondition`]: it cannot be opened, or a file of its own is in use or cannot be written.
     pub fn add_port(&self, number: PortNumber, spec: &PortSpec) -> Result<Vec<String>> {
         let mut memory =

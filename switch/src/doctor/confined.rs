@@ -50,6 +50,7 @@ pub fn try_sandbox() -> String {
             );
             note("leave its network namespace", netns::enter_private_network().map(drop));
             note("open a socket of another family", refused::try_socket(OTHER_FAMILY));
+            refused::try_foreign().for_each(|(what, result)| note(what, result));
             // Nothing listens there: without the sandbox the peer refuses the connection.
             let connected = TcpStream::connect("127.0.0.1:1").map(drop);
             let reached = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;

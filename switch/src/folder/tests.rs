@@ -2,7 +2,7 @@
 
 use super::*;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 
 #[test]
 fn files_are_written_and_removed_beneath_it_only() {
@@ -41,6 +41,7 @@ fn a_file_that_another_writes_is_not_emptied() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("both.pcap");
     let mut first = create_output(&file).unwrap();
+    assert_eq!(first.metadata().unwrap().mode() & 0o777, 0o600, "for its owner alone");
     first.write_all(b"first").unwrap();
     let refused = create_output(&file).unwrap_err();
     assert_eq!(refused.to_string(), "it is being written already: name another file");

@@ -3,16 +3,20 @@
 //! A switch listens at `DIR/NAME.sock`, where NAME is the name of its program, followed by a number if another switch
 //! uses that name. DIR is `$WIREYARD_RUN_DIR`; else /run/wireyard for root; else `$XDG_RUNTIME_DIR/wireyard`; else a
 //! folder of the user's in /tmp. A service that runs as a user of its own listens in a folder in /run/wireyard. A socket without a listener, left by a switch that was killed, is replaced. The socket
-//! gets its mode before its name, so that other users can open it at no moment.
+//! gets its mode before its name, so that other users can open it at no moment. Nor can they keep a switch from its start: the lock is a file of its own user.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use wireyard_pipeline::diag::safe::shown;
 
 use crate::folder::FileError;
 
@@ -85,6 +89,13 @@ pub enum SocketError {
     /// Another switch listens at the path.
     #[error("{}: another switch listens there", .0.display())]
     InUse(PathBuf),
+    /// Another process has the lock of the path.
+    #[error(
+        "{0}: another process has this lock: end the switch that does not come to an end of its start (`fuser {0}` \
+         names its process), or give --control PATH",
+        shown(.0)
+    )]
+    Locked(PathBuf),
     /// An unknown group.
     #[error("--control-group {0}: there is no such group in /etc/group")]
     NoGroup(String),
@@ -137,12 +148,11 @@ impl Socket {
         if found.mode() & OTHERS_WRITE != 0 {
             return Err(SocketError::OpenFolder(folder));
         }
-        let _lock = locked(&folder).map_err(failed)?;
         for number in 1..=NAMES_MAX {
             let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
-            let path = folder.join(format!("{name}.sock"));
-            if !is_served(&path) {
-                return Socket::place(&path, group);
+            match Socket::at(&folder.join(format!("{name}.sock")), group) {
+                Err(SocketError::InUse(_)) => {}
+                other => return other,
             }
         }
         Err(SocketError::NamesTaken { folder, name: name.to_owned() })
@@ -153,16 +163,10 @@ impl Socket {
     /// # Errors
     /// It cannot be created, is in use, or is a file of another kind.
     pub fn at(path: &Path, group: Option<u32>) -> Result<Socket, SocketError> {
-        let failed = |source| FileError { path: path.to_owned(), source };
-        let _lock = locked(folder_of(path)).map_err(failed)?;
-        Socket::place(path, group)
-    }
-
-    /// Like [`Socket::at`], for a caller that has locked the folder.
-    fn place(path: &Path, group: Option<u32>) -> Result<Socket, SocketError> {
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(SocketError::LongPath(path.to_owned()));
         }
+        let _lock = Lock::of(path)?;
         match fs::symlink_metadata(path) {
             Ok(found) if !is_socket(&found) => {
                 return Err(SocketError::NoSocket(path.to_owned()));
@@ -233,11 +237,49 @@ fn is_served(path: &Path) -> bool {
     }
 }
 
-/// Locks a folder, so that two switches that start at the same time use different names.
-fn locked(folder: &Path) -> io::Result<File> {
-    let folder = File::open(folder)?;
-    flock(&folder, FlockOperation::LockExclusive)?;
-    Ok(folder)
+/// How often, and at which interval, a lock that another process has is tried again.
+const LOCK_TRIES: u32 = 500;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// The lock of a path, so that of two switches that start at the same time one has it: a file beside it that no other
+/// user can open, as whoever opens a file can lock it. It is removed when this is dropped.
+#[derive(Debug)]
+struct Lock {
+    file: PathBuf,
+    _open: File,
+}
+
+impl Lock {
+    fn of(path: &Path) -> Result<Lock, SocketError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let file = folder_of(path).join(format!(".{name}.lock"));
+        let failed = |source| FileError { path: file.clone(), source };
+        for _ in 0..LOCK_TRIES {
+            let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+            let mut how = File::options();
+            how.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+            let open = how.open(&file).map_err(failed)?;
+            match flock(&open, FlockOperation::NonBlockingLockExclusive) {
+                // Who had it before may have removed the file meanwhile.
+                Ok(()) if is_at(&open, &file) => return Ok(Lock { file, _open: open }),
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => thread::sleep(LOCK_PAUSE),
+                Err(errno) => return Err(failed(errno.into()).into()),
+            }
+        }
+        Err(SocketError::Locked(file))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+fn is_at(open: &File, path: &Path) -> bool {
+    let id = open.metadata().map(|found| (found.dev(), found.ino())).ok();
+    id.is_some() && identity(path).ok() == id
 }
 
 fn of_environment(name: &str) -> Option<PathBuf> {

@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rustix::fs::OFlags;
 use wireyard_pipeline::diag::safe::shown;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
@@ -113,8 +115,8 @@ impl CapturePort {
     }
 
     /// Like [`CapturePort::open`], for the port with this number: from a capture of a switch it takes the records
-    /// received by the port of that number if there are any, or else those received by any port. When `stop` is set, an
-    /// input that has to be waited for is at its end.
+    /// received by the port of that number if there are any, or else those received by any port. With `stop` the input
+    /// may be a pipe, which is at its end when `stop` is set; without, only a regular file: nobody waits for it.
     ///
     /// # Errors
     /// As [`CapturePort::open`].
@@ -124,7 +126,8 @@ impl CapturePort {
         stop: Option<Arc<AtomicBool>>,
     ) -> Result<CapturePort, PortError> {
         let name = spec.to_string();
-        let file = spec.input.as_deref().map(|path| open_file(&name, path)).transpose()?;
+        let open = |path| open_file(&name, path, stop.is_some());
+        let file = spec.input.as_deref().map(open).transpose()?;
         let source = |file| match stop {
             Some(stop) => Box::new(Waiting { file, stop }) as Source,
             None => Box::new(file) as Source,
@@ -434,17 +437,26 @@ fn is_recorded((path, port): (&Path, PortNumber)) -> Option<bool> {
     }
 }
 
-fn open_file(port: &str, path: &Path) -> Result<File, PortError> {
+/// Opens an input. One that is not waited for is opened without waiting too: a FIFO may never get another end.
+fn open_file(port: &str, path: &Path, waits: bool) -> Result<File, PortError> {
+    let at_once = if waits { OFlags::empty() } else { OFlags::NONBLOCK | OFlags::NOCTTY };
     let opened = match path.as_os_str() == "-" {
         true => std::io::stdin().as_fd().try_clone_to_owned().map(File::from),
-        false => File::open(path),
+        false => File::options().read(true).custom_flags(at_once.bits() as i32).open(path),
     };
-    opened.map_err(|source| PortError::Io {
+    let kind = opened.and_then(|file| Ok((file.metadata()?.is_file(), file)));
+    let (is_regular, file) = kind.map_err(|source| PortError::Io {
         port: port.to_owned(),
         doing: "open the capture file",
         source,
         help: String::new(),
-    })
+    })?;
+    if is_regular || waits {
+        return Ok(file);
+    }
+    let why = "it is no file but a pipe, a device or a folder, for which a switch that runs cannot wait: write what \
+               comes from it into a file first, or give it to `wireyard replay`";
+    Err(PortError::Unsupported { port: port.to_owned(), why: why.to_owned() })
 }
 
 impl Port for CapturePort {

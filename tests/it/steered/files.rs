@@ -1,6 +1,7 @@
 //! Files of ports that are added to a running switch: none of them damages a file that is in use.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use wireyard_tests::binary::{Ended, wireyard};
@@ -27,6 +28,8 @@ fn an_added_port_writes_no_file_that_is_in_use() {
     rig.does(&format!("capture start 1 {}", path("one.pcapng")));
     rig.does(&format!("port add 3 pcap:,out={}", path("out.pcap")));
     fs::write(path("old.pcapng"), "not to be lost").unwrap();
+    let made = Command::new("mkfifo").arg(path("pipe")).status();
+    assert!(made.expect("mkfifo runs").success());
     let captured = |file: &str| format!("out={},capture={file}", path("beside.pcap"));
     for (file, why) in [
         (format!("out={}", path("out.pcap")), "two ports cannot write one file"),
@@ -35,8 +38,13 @@ fn an_added_port_writes_no_file_that_is_in_use() {
         (format!("out={program}"), "the program is read from this file"),
         (captured(&program), "the program is read from this file"),
         (captured(&path("old.pcapng")), "already exists: name a new file"),
+        (format!("out={}", path("old.pcapng")), "already exists: name a new file"),
+        (path("pipe"), "it is no file but a pipe"),
+        (path("old.pcapng"), "not a pcap or pcapng file: `editcap"),
     ] {
-        rig.refuses(&format!("port add 4 pcap:,{file}"), why);
+        // An input stands before the options.
+        let comma = if file.starts_with('/') { "" } else { "," };
+        rig.refuses(&format!("port add 4 pcap:{comma}{file}"), why);
     }
     assert_eq!(fs::read_to_string(path("old.pcapng")).unwrap(), "not to be lost");
     // A capture of ports goes on with one more, by whatever name.
@@ -48,9 +56,15 @@ fn an_added_port_writes_no_file_that_is_in_use() {
     let captures = rig.switch.objects(&["capture", "list"]);
     let of = |name: &str| captures.iter().find(|one| one["file"] == path(name)).unwrap();
     assert_eq!(of("new.pcapng")["ports"], serde_json::json!([4, 5]), "{captures:?}");
-    // A file is free when its port is gone.
+    // What a port has written stays when it is gone.
     rig.does("port remove 3");
-    rig.does(&format!("port add 3 pcap:,out={}", path("out.pcap")));
+    let again = format!("port add 3 pcap:,out={}", path("out.pcap"));
+    rig.refuses(&again, "already exists: name a new file");
+    for file in ["one.pcapng", "out.pcap"] {
+        assert_eq!(fs::metadata(path(file)).unwrap().mode() & 0o777, 0o600, "{file}");
+    }
+    fs::remove_file(path("out.pcap")).unwrap();
+    rig.does(&again);
     rig.switch.end("TERM").expect(0, &[]);
 }
 

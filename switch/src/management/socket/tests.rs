@@ -33,6 +33,23 @@ fn a_file_of_another_kind_is_left_alone() {
     assert!(Socket::at(&long, None).unwrap_err().to_string().contains("107 bytes"));
 }
 
+/// Other users can open the folder, and so lock it; the lock is a file that they cannot open.
+#[test]
+fn a_lock_of_the_folder_keeps_no_switch_from_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.sock");
+    let theirs = File::open(folder.path()).unwrap();
+    flock(&theirs, FlockOperation::LockExclusive).unwrap();
+    drop(Socket::at(&path, None).unwrap());
+    let ours = Lock::of(&path).unwrap();
+    assert_eq!(fs::metadata(&ours.file).unwrap().mode() & 0o777, 0o600);
+    let refused = Socket::at(&path, None).unwrap_err().to_string();
+    assert!(refused.contains(".one.sock.lock: another process has this lock"), "{refused}");
+    drop(ours);
+    drop(Socket::at(&path, None).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}
+
 /// As systemd makes them: the folder of a service in one of root's.
 #[test]
 fn folders_of_services_are_searched_where_no_other_user_makes_them() {

@@ -1,12 +1,14 @@
 //! The store: a file of keys and values, written in units that are stored completely or not at all.
 
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 use std::{fs, io};
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+};
 
 use super::counts::StorageCounts;
 use crate::control::{Change, Changes, KeptUnits};
@@ -77,10 +79,14 @@ impl Store {
     /// Opens the store of a folder, or creates an empty one.
     pub(super) fn open(folder: &Path) -> Result<Store, StoreError> {
         make_folder(folder).map_err(StoreError::Folder)?;
-        let file = folder.join(FILE);
+        // A new file is for its owner alone, whatever the mode of its folder.
+        let mut how = fs::File::options();
+        how.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file =
+            how.open(folder.join(FILE)).map_err(|error| corrupt(StorageError::from(error)))?;
         // With a file that is not a store some versions of the library panic.
         let opened = std::panic::catch_unwind(move || {
-            Database::builder().set_cache_size(CACHE_BYTES).create(file)
+            Database::builder().set_cache_size(CACHE_BYTES).create_file(file)
         });
         let damaged = || StoreError::Corrupt("its structure is damaged".to_owned());
         let database = match opened.map_err(|_| damaged())? {

@@ -217,3 +217,16 @@ fn what_cannot_be_written_is_not_sent() {
         assert!(port.flush(&mut mem).is_err(), "{out}");
     }
 }
+
+/// The end of a pipe that nobody writes into; opening it, or reading from it, would wait for ever.
+#[test]
+fn a_port_that_nobody_waits_for_reads_no_pipe() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    for input in [pipe.as_path(), Path::new("/dev/zero"), dir.path()] {
+        let refused = CapturePort::open(&spec(input, None)).err().unwrap().to_string();
+        assert!(refused.contains("it is no file but a pipe"), "{refused}");
+    }
+}

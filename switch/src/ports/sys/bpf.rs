@@ -15,11 +15,14 @@ use super::btf::kernel_function;
 pub mod steer;
 
 // include/uapi/linux/bpf.h
-const BPF_MAP_CREATE: libc::c_long = 0;
-const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
-const BPF_PROG_LOAD: libc::c_long = 5;
-const BPF_LINK_CREATE: libc::c_long = 28;
-const BPF_LINK_DETACH: libc::c_long = 34;
+const BPF_MAP_CREATE: i32 = 0;
+const BPF_MAP_UPDATE_ELEM: i32 = 2;
+const BPF_PROG_LOAD: i32 = 5;
+const BPF_LINK_CREATE: i32 = 28;
+const BPF_LINK_DETACH: i32 = 34;
+/// The commands that a switch uses: none that traces the kernel, or asks for programs and maps of others.
+pub const COMMANDS: [i32; 5] =
+    [BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_PROG_LOAD, BPF_LINK_CREATE, BPF_LINK_DETACH];
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
@@ -129,7 +132,7 @@ struct ProgramRun {
     _pad: u32,
 }
 
-fn bpf<T: Copy>(command: libc::c_long, attributes: &T) -> io::Result<i32> {
+fn bpf<T: Copy>(command: i32, attributes: &T) -> io::Result<i32> {
     // SAFETY: `attributes` is the prefix of `union bpf_attr` that belongs to `command`, of the stated
     // size; every pointer in it points at data that its caller keeps alive through the call.
     let result =
@@ -313,7 +316,7 @@ impl LiveFrames {
     /// # Errors
     /// EINVAL before Linux 5.18.
     pub fn send(&self, count: u32) -> io::Result<()> {
-        const BPF_PROG_TEST_RUN: libc::c_long = 10;
+        const BPF_PROG_TEST_RUN: i32 = 10;
         const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
         let attributes = ProgramRun {
             program: self.program.as_raw_fd() as u32,

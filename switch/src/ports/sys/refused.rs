@@ -44,6 +44,45 @@ pub fn try_socket(family: AddressFamily) -> io::Result<()> {
     Ok(())
 }
 
+/// Calls that no switch makes, by what they are for. They name no memory and no open file, so that they change nothing
+/// where they are permitted.
+const FOREIGN: [(&str, libc::c_long, [libc::c_long; 4]); 6] = [
+    (
+        "make a file that others run with its rights",
+        libc::SYS_openat,
+        [AT_NOTHING, 0, (libc::O_CREAT | libc::O_WRONLY) as libc::c_long, 0o4700],
+    ),
+    ("change the mode of a file", libc::SYS_fchmodat, [AT_NOTHING, 0, 0o600, 0]),
+    ("type into a terminal", libc::SYS_ioctl, [AT_NOTHING, libc::TIOCSTI as libc::c_long, 0, 0]),
+    (
+        "have another process signalled",
+        libc::SYS_fcntl,
+        [AT_NOTHING, libc::F_SETOWN as libc::c_long, 1, 0],
+    ),
+    (
+        "read the limits of another process",
+        libc::SYS_prlimit64,
+        [1, libc::RLIMIT_CORE as libc::c_long, 0, 0],
+    ),
+    ("trace the kernel", libc::SYS_bpf, [BPF_RAW_TRACEPOINT_OPEN, 0, 0, 0]),
+];
+/// No descriptor, and no folder.
+const AT_NOTHING: libc::c_long = -1;
+/// include/uapi/linux/bpf.h
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
+
+/// Makes calls that no switch makes: what each is for, and whether it was refused (EPERM). Another error means that the
+/// kernel has looked at the arguments, which lead nowhere.
+pub fn try_foreign() -> impl Iterator<Item = (&'static str, io::Result<()>)> {
+    FOREIGN.into_iter().map(|(what, call, [first, second, third, fourth])| {
+        // SAFETY: the arguments are no addresses but null, which the kernel refuses to read, and no open descriptors.
+        let result = unsafe { libc::syscall(call, first, second, third, fourth) };
+        let refused = (result < 0).then(io::Error::last_os_error);
+        let refused = refused.filter(|error| error.raw_os_error() == Some(libc::EPERM));
+        (what, refused.map_or(Ok(()), Err))
+    })
+}
+
 extern "C" fn refuse(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a siginfo_t to a handler with SA_SIGINFO, valid while it runs.
     let is_refusal = unsafe { (*info).si_code } == SYS_SECCOMP;
