@@ -76,6 +76,31 @@ fn nested_lets() -> String {
     text
 }
 
+/// A condition of so many levels, `&&` and `||` in turn.
+fn alternating(levels: usize) -> String {
+    let deeper = |inner: String, n: usize| {
+        format!("({inner}) {} h.b == {n}", if n.is_multiple_of(2) { "&&" } else { "||" })
+    };
+    let condition = (0..levels).fold("h.a == 0".to_owned(), deeper);
+    format!("  - if: '{condition}'\n    then: [ std.egress_port = 1 ]\n    else: [ drop ]\n")
+}
+
+/// Actions that each call the one before, behind a header that may be valid.
+fn chained_actions(count: usize) -> String {
+    let action = |n: usize| {
+        let next = if n == 0 { "h.b = 1".to_owned() } else { format!("a{}()", n - 1) };
+        format!(
+            "  a{n}:\n    do:\n      - if: 'h.a == {n}'\n        then: [ set_valid(x) ]\n        else: [ set_invalid(x) ]\n      - '{next}'\n"
+        )
+    };
+    format!(
+        "pipeline: p\n{HEADER}instances: {{ h: h, x: h }}\nparser: {{ start: {{ extract: h }} }}\nactions:\n{}ingress: \
+         [ 'a{}()', std.egress_port = 1 ]\ndeparser: {{ emit: [h, x] }}\n",
+        many(count, action),
+        count - 1
+    )
+}
+
 /// Programs by name.
 fn programs() -> Vec<(&'static str, String)> {
     let list = |key: &str, item: &str| {
@@ -121,6 +146,8 @@ fn programs() -> Vec<(&'static str, String)> {
         ("switch", ingress("metadata: { x: 32 }\n", &format!("  - switch: meta.x\n    cases:\n{}", fill(|n| format!("      {n}: [ meta.x = 2 ]\n"))))),
         ("ifs", ingress("metadata: { x: 32 }\n", &fill(|_| "  - { if: meta.x == 1, then: [ meta.x = 2 ], else: [ h.a = 3 ] }\n".into()))),
         ("machine_code", ingress("metadata: { x: 32 }\n", &(0..5000).map(|n| format!("  - {{ if: meta.x == {n}, then: [ meta.x = {} ], else: [ h.a = 3 ] }}\n", n * 7)).collect::<String>())),
+        ("alternating", ingress("", &alternating(60))),
+        ("chained_actions", chained_actions(60)),
         ("lets", ingress("", &fill(|n| format!("  - let v{n} = h.a + {n}\n")))),
         ("nested_lets", ingress("", &nested_lets())),
         ("counters", with(&format!("counters:\n{}", fill(|n| format!("  r{n}: 1\n"))))),

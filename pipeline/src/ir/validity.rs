@@ -447,49 +447,49 @@ fn stack_id(program: &Program, first: InstanceId) -> StackId {
 
 /// Validity when a condition is `truth`; `None` when it cannot be.
 pub fn assume(program: &Program, cond: ExprId, truth: bool, now: Validity) -> Option<Validity> {
-    let Some(expr) = program.exprs.get(cond) else { return Some(now) };
-    match &expr.kind {
-        ExprKind::Const(value) => ((*value != 0) == truth).then_some(now),
-        ExprKind::Valid(id) if truth => {
-            now.may(*id).then_some(Validity { must: now.must | bit(*id), ..now })
+    split(program, cond, now)[usize::from(truth)]
+}
+
+/// Validity where a condition is false, and where it is true; `None` where it cannot be. Both at once: a condition that is asked for
+/// each of them asks its parts twice, and theirs four times.
+fn split(program: &Program, cond: ExprId, now: Validity) -> [Option<Validity>; 2] {
+    let Some(expr) = program.exprs.get(cond) else { return [Some(now); 2] };
+    let then = |at: Option<Validity>, id| at.map_or([None; 2], |now| split(program, id, now));
+    match expr.kind {
+        ExprKind::Const(0) => [Some(now), None],
+        ExprKind::Const(_) => [None, Some(now)],
+        ExprKind::Valid(id) => [
+            (!now.must(id)).then_some(Validity { may: now.may & !bit(id), ..now }),
+            now.may(id).then_some(Validity { must: now.must | bit(id), ..now }),
+        ],
+        ExprKind::Unary(UnOp::Not, inner) => {
+            let [no, yes] = split(program, inner, now);
+            [yes, no]
         }
-        ExprKind::Valid(id) => {
-            (!now.must(*id)).then_some(Validity { may: now.may & !bit(*id), ..now })
-        }
-        ExprKind::Unary(UnOp::Not, inner) => assume(program, *inner, !truth, now),
         ExprKind::Binary(BinOp::LogicalAnd, left, right) => {
-            both(program, (*left, *right), truth, true, now)
+            let [no, yes] = split(program, left, now);
+            let [late, both] = then(yes, right);
+            [either(no, late), both]
         }
         ExprKind::Binary(BinOp::LogicalOr, left, right) => {
-            both(program, (*left, *right), truth, false, now)
+            let [no, yes] = split(program, left, now);
+            let [none, late] = then(no, right);
+            [none, either(yes, late)]
         }
-        _ => Some(now),
+        _ => [Some(now); 2],
     }
 }
 
-/// `left && right` (with `unit` true) or `left || right` (with `unit` false).
-fn both(
-    program: &Program,
-    (left, right): (ExprId, ExprId),
-    truth: bool,
-    unit: bool,
-    now: Validity,
-) -> Option<Validity> {
-    if truth == unit {
-        return assume(program, left, truth, now)
-            .and_then(|now| assume(program, right, truth, now));
-    }
-    let by_left = assume(program, left, truth, now);
-    let by_right =
-        assume(program, left, !truth, now).and_then(|now| assume(program, right, truth, now));
-    match (by_left, by_right) {
-        (Some(a), Some(b)) => Some(a.join(b)),
+/// Validity after one way or another; `None` for a way that cannot be.
+fn either(one: Option<Validity>, other: Option<Validity>) -> Option<Validity> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.join(other)),
         (one, other) => one.or(other),
     }
 }
 
 /// Blocks, each after all of its predecessors.
-fn order(body: &Body) -> Vec<BlockId> {
+pub(crate) fn order(body: &Body) -> Vec<BlockId> {
     let graph = body.graph();
     let mut walk = DfsPostOrder::new(&graph, petgraph::graph::NodeIndex::new(0));
     let mut order = Vec::new();

@@ -5,7 +5,8 @@
 //! is tested at run time.
 
 use crate::ids::*;
-use crate::ir::{BinOp, Body, ExprKind, Op, Program, Term, UnOp};
+use crate::ir::validity::order;
+use crate::ir::{BinOp, Body, ExprKind, Op, OpAt, Program, Term, UnOp};
 use crate::phv::bit;
 
 /// Known validity of headers.
@@ -72,14 +73,11 @@ pub(in crate::jit) struct Flow {
     pub(in crate::jit) returns: Option<KnownValidity>,
 }
 
-fn join(into: &mut Option<KnownValidity>, more: KnownValidity) -> bool {
-    let met = into.map_or(more, |known| known.meet(more));
-    let changed = *into != Some(met);
-    *into = Some(met);
-    changed
+fn join(into: &mut Option<KnownValidity>, more: KnownValidity) {
+    *into = Some(into.map_or(more, |known| known.meet(more)));
 }
 
-/// The flow through a body with this validity at its entry.
+/// The flow through a body with this validity at its entry. A body has no cycles: each block is visited once, behind all that lead to it.
 pub(in crate::jit) fn flow(program: &Program, body: &Body, entry: KnownValidity) -> Flow {
     let mut flow = Flow { blocks: vec![None; body.blocks.len()], returns: None };
     let Some(first) = flow.blocks.first_mut() else {
@@ -87,40 +85,29 @@ pub(in crate::jit) fn flow(program: &Program, body: &Body, entry: KnownValidity)
         return flow;
     };
     *first = Some(entry);
-    let mut todo = vec![BlockId(0)];
-    while let Some(id) = todo.pop() {
-        let (Some(block), Some(Some(mut validity))) =
-            (body.blocks.get(id), flow.blocks.get(id.index()).copied())
-        else {
+    for id in order(body) {
+        let (block, start) = (&body.blocks[id], flow.blocks[id.index()]);
+        let steps = |validity, op: &OpAt| step(program, &op.op, validity);
+        let Some(end) = start.and_then(|start| block.ops.iter().try_fold(start, steps)) else {
             continue;
         };
-        let mut ends = false;
-        for op in &block.ops {
-            match &op.op {
-                Op::Call(action, _) => {
-                    match self::flow(program, &program.actions[*action].body, validity).returns {
-                        Some(after) => validity = after,
-                        None => ends = true,
-                    }
-                }
-                op => validity.step(program, op),
-            }
-        }
-        if ends {
-            continue;
-        }
-        for (to, validity) in successors(program, &block.term, validity) {
-            match to.and_then(|to| flow.blocks.get_mut(to.index()).map(|known| (to, known))) {
-                Some((to, known)) => {
-                    if join(known, validity) {
-                        todo.push(to);
-                    }
-                }
-                None => drop(join(&mut flow.returns, validity)),
+        for (to, validity) in successors(program, &block.term, end) {
+            match to.and_then(|to| flow.blocks.get_mut(to.index())) {
+                Some(known) => join(known, validity),
+                None => join(&mut flow.returns, validity),
             }
         }
     }
     flow
+}
+
+/// The validity after an operation; `None` if nothing runs after it.
+fn step(program: &Program, op: &Op, mut validity: KnownValidity) -> Option<KnownValidity> {
+    if let Op::Call(action, _) = op {
+        return flow(program, &program.actions[*action].body, validity).returns;
+    }
+    validity.step(program, op);
+    Some(validity)
 }
 
 /// The successors of a block with the validity there; `None` is the end of the body.
