@@ -52,6 +52,17 @@ pub struct Session {
     pub truncate_bytes: u32,
 }
 
+/// A copy of a packet to a mirror session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorCopy {
+    /// Its port, and its value of `std.instance`.
+    pub member: Member,
+    /// Its class, when the session has one of its own.
+    pub traffic_class: Option<u8>,
+    /// Cut it to this many bytes; 0 is uncut.
+    pub truncate_bytes: u32,
+}
+
 /// An invalid group or session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -182,9 +193,19 @@ impl Replication {
         self.sessions.get(&id)
     }
 
-    /// True if a session exists and makes more than `at` copies.
-    pub fn has_replica(&self, session: u16, at: usize) -> bool {
-        self.session(session).is_some_and(|found| at < found.replicas.len())
+    /// Fills `out` with the copies of a packet to these sessions: `None` for a session that does not exist.
+    pub fn mirrors(&self, sessions: &[u16], out: &mut Vec<Option<MirrorCopy>>) {
+        out.clear();
+        for id in sessions {
+            let Some(session) = self.session(*id) else {
+                out.push(None);
+                continue;
+            };
+            let (traffic_class, truncate_bytes) = (session.traffic_class, session.truncate_bytes);
+            let copy =
+                |member: &Member| MirrorCopy { member: *member, traffic_class, truncate_bytes };
+            out.extend(session.replicas.iter().map(copy).map(Some));
+        }
     }
 
     /// Fills `out` with the copies of a packet from `ingress_port`; false when there is no such

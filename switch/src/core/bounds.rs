@@ -11,7 +11,7 @@
 
 use wireyard_pipeline::exec::Descriptor;
 
-use crate::replicate::{COPIES_MAX, Member};
+use crate::replicate::{COPIES_MAX, Member, MirrorCopy};
 
 /// Most passes of one packet through ingress: resubmissions and recirculations together.
 pub const PASSES_MAX: u8 = 8;
@@ -53,6 +53,8 @@ pub(super) fn begin_pass(packet: &mut Descriptor) -> bool {
 pub(super) struct Copies {
     /// The copies of one packet.
     pub(super) members: Vec<Member>,
+    /// The copies of one packet to mirror sessions; `None` for a session that does not exist.
+    pub(super) mirrors: Vec<Option<MirrorCopy>>,
     /// Copies made in this poll.
     pub(super) made: usize,
 }

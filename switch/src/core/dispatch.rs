@@ -15,7 +15,7 @@ use super::ports::{egress_of, ingress_of};
 use super::record::Dropped;
 use super::{Core, reborrow};
 use crate::ports::PortNumber;
-use crate::replicate::Member;
+use crate::replicate::{Member, MirrorCopy};
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{Arrival, Charge, Departure, Offered, Terms, Trim};
 
@@ -173,7 +173,8 @@ impl Core {
         self.manager.release_copies(self.now, charge);
     }
 
-    /// Copies a packet to mirror sessions; makes no copy if its budget does not suffice for all.
+    /// Copies a packet to mirror sessions, as they are now; makes no copy if its budget does not suffice for all. A session that does
+    /// not exist counts as one copy, which is dropped.
     pub(super) fn mirror_all(
         &mut self,
         packet: &mut Descriptor,
@@ -181,56 +182,44 @@ impl Core {
         path: PacketPath,
         charge: Charge,
     ) {
-        let replication = self.replication.get();
-        // A session that does not exist counts as one copy, which is dropped.
-        let copies = |id: &u16| replication.session(*id).map_or(1, |found| found.replicas.len());
-        let all: usize = sessions.iter().map(copies).sum();
-        let suffices = self.copies.share(packet, all + 1);
-        for &session in sessions {
-            let mut at = 0;
-            while at == 0 || self.replication.get().has_replica(session, at) {
-                if suffices {
-                    self.mirror(packet, session, at, path, charge);
-                } else {
-                    self.ports.account(ingress_of(packet), |ledger| ledger.generated += 1);
-                    self.ports
-                        .account_drop(ingress_of(packet), DeviceReason::TooManyCopies.index());
-                }
-                at += 1;
+        let from = ingress_of(packet);
+        let mut copies = std::mem::take(&mut self.copies.mirrors);
+        self.replication.get().mirrors(sessions, &mut copies);
+        let suffices = self.copies.share(packet, copies.len() + 1);
+        for copy in &copies {
+            self.ports.account(from, |ledger| ledger.generated += 1);
+            let made = match copy {
+                _ if !suffices => Err(DeviceReason::TooManyCopies),
+                None => Err(DeviceReason::NoSuchSession),
+                Some(copy) => self.mirror(packet, copy, path, charge),
+            };
+            if let Err(reason) = made {
+                self.ports.account_drop(from, reason.index());
             }
         }
+        self.copies.mirrors = copies;
     }
 
     /// Makes one of the copies of a packet to a mirror session.
     fn mirror(
         &mut self,
         packet: &Descriptor,
-        session: u16,
-        at: usize,
+        to: &MirrorCopy,
         path: PacketPath,
         charge: Charge,
-    ) {
-        let from = ingress_of(packet);
-        self.ports.account(from, |ledger| ledger.generated += 1);
-        let target = self.replication.get().session(session).and_then(|found| {
-            Some((*found.replicas.get(at)?, found.traffic_class, found.truncate_bytes))
-        });
-        let Some((member, traffic_class, truncate_bytes)) = target else {
-            return self.ports.account_drop(from, DeviceReason::NoSuchSession.index());
-        };
-        let Some(buf) = packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) else {
-            return self.ports.account_drop(from, DeviceReason::NoMemory.index());
-        };
-        let mut copy = packet.with_buf(buf);
+    ) -> Result<(), DeviceReason> {
+        let buf = packet.buf.as_ref().and_then(|buf| self.mem.share(buf));
+        let mut copy = packet.with_buf(buf.ok_or(DeviceReason::NoMemory)?);
         copy.path = path as u8;
         copy.flags &= !(flags::RECIRCULATE | flags::MARKED);
-        copy.instance = member.instance;
-        copy.traffic_class = traffic_class.unwrap_or(copy.traffic_class);
-        if truncate_bytes != 0 {
-            copy.len = copy.len.min(truncate_bytes);
+        copy.instance = to.member.instance;
+        copy.traffic_class = to.traffic_class.unwrap_or(copy.traffic_class);
+        if to.truncate_bytes != 0 {
+            copy.len = copy.len.min(to.truncate_bytes);
         }
         self.executor.count_in(copy.generation, 1);
-        self.enqueue(&mut copy, member.port, Terms { charge, ..Terms::default() });
+        self.enqueue(&mut copy, to.member.port, Terms { charge, ..Terms::default() });
+        Ok(())
     }
 
     /// Executes the decision of a pass. `Some`: the packet departs by this slot now; otherwise it was taken.

@@ -90,16 +90,18 @@ impl Core {
             self.executor.join(packet.generation);
         }
         packet.cut = self.ingress.cuts.number(wire_len, packet.len);
-        let charge = match remote.map(|remote| self.manager.tm.borrow_shared(worker, remote)) {
+        let charge = match remote {
             None => Charge::Own,
-            Some(Some(memory)) => Charge::Shared(memory),
-            Some(None) => Charge::Refused(DropReason::NoSlot),
+            Some(remote) => match self.manager.tm.borrow_shared(worker, remote) {
+                Some(memory) => Charge::Shared(memory),
+                None => {
+                    self.mesh.give_back(worker, remote);
+                    Charge::Refused(DropReason::NoSlot)
+                }
+            },
         };
         let port = egress_of(&packet);
         self.enqueue(&mut packet, port, Terms { charge, last: false, unchanged: false, ..terms });
-        if let (Some(remote), Charge::Refused(_)) = (remote, charge) {
-            self.mesh.give_back(worker, remote);
-        }
         self.manager.release_copies(self.now, charge);
     }
 
