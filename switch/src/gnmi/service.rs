@@ -167,6 +167,33 @@ pub(super) fn check_origin(prefix: Option<&Path>, path: &Path) -> Result<(), Sta
     }
 }
 
+/// Maximum number of values that the paths of a request select together: an answer has all, and a subscription keeps and compares each.
+const VALUES_MAX: usize = 20_000;
+/// Maximum number of comparisons of a path with a leaf, for one request or one look of a subscription.
+const LOOKS_MAX: usize = 1 << 22;
+
+/// Checks that the paths of a request select no more values than fit, and compare with few enough leaves.
+pub(super) fn check_values<'p>(
+    tree: &[Entry],
+    paths: impl ExactSizeIterator<Item = &'p Path>,
+) -> Result<(), Status> {
+    if paths.len().saturating_mul(tree.len()) > LOOKS_MAX {
+        return Err(Status::resource_exhausted(format!(
+            "{} paths are too many for the {} values of this device: ask for /interfaces, or for fewer at once",
+            paths.len(),
+            tree.len()
+        )));
+    }
+    let under = |path: &Path| tree.iter().filter(|entry| tree::is_under(path, entry)).count();
+    let values: usize = paths.map(under).sum();
+    if values > VALUES_MAX {
+        return Err(Status::resource_exhausted(format!(
+            "the paths select {values} values, at most {VALUES_MAX}"
+        )));
+    }
+    Ok(())
+}
+
 /// Checks that a path, behind its prefix, is one of the model; returns both as one.
 pub(super) fn known(prefix: Option<&Path>, path: &Path) -> Result<Path, Status> {
     check_origin(prefix, path)?;
@@ -213,8 +240,10 @@ impl GNmi for Service {
             return Err(Status::invalid_argument("unknown type: it is ALL, CONFIG or STATE"));
         };
         let tree = self.tree().await?;
-        let one = |path: &Path| {
-            let path = known(request.prefix.as_ref(), path)?;
+        let join = |path| known(request.prefix.as_ref(), path);
+        let paths = request.path.iter().map(join).collect::<Result<Vec<_>, Status>>()?;
+        check_values(&tree, paths.iter())?;
+        let one = |path: Path| {
             let found = tree.iter().filter(|entry| tree::is_under(&path, entry));
             let found: Vec<&Entry> = found.filter(|entry| tree::is_of_type(entry, kind)).collect();
             let names_one =
@@ -238,7 +267,7 @@ impl GNmi for Service {
                 ..Notification::default()
             })
         };
-        let notification = request.path.iter().map(one).collect::<Result<Vec<_>, Status>>()?;
+        let notification = paths.into_iter().map(one).collect::<Result<Vec<_>, Status>>()?;
         Ok(Response::new(GetResponse { notification }))
     }
 

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::service::{
-    Counted, PATHS_MAX, Service, check_models, encoding, known, notification, reflected,
+    Counted, PATHS_MAX, Service, check_models, check_values, encoding, known, notification,
+    reflected,
 };
 use super::tree::{self, Entry, Leaf, Place};
 use crate::p4runtime::proto::gnmi::subscribe_request::Request as Asked;
@@ -21,8 +22,6 @@ use crate::p4runtime::proto::gnmi::{
     Encoding, Path, SubscribeRequest, SubscribeResponse, SubscriptionList, SubscriptionMode,
 };
 
-/// Most values of a subscription at its beginning: it keeps each, and compares it at every look.
-const VALUES_MAX: usize = 20_000;
 /// Interval at which changes are detected.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -162,15 +161,7 @@ impl Subscription {
     /// Sends all values, and the message that marks their end.
     async fn begin(&mut self, service: &Service, sends_values: bool) -> Goes {
         let all = service.tree().await?;
-        let paths_of = |entry: &Entry| {
-            self.watches.iter().filter(|watch| tree::is_under(&watch.path, entry)).count()
-        };
-        let values: usize = all.iter().map(paths_of).sum();
-        if values > VALUES_MAX {
-            return Err(Some(Status::resource_exhausted(format!(
-                "the paths select {values} values; a subscription has at most {VALUES_MAX}"
-            ))));
-        }
+        check_values(&all, self.watches.iter().map(|watch| &watch.path)).map_err(Some)?;
         for at in 0..self.watches.len() {
             let watch = &mut self.watches[at];
             let found = all.iter().filter(|entry| tree::is_under(&watch.path, entry));
