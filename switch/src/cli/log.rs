@@ -153,7 +153,8 @@ where
     ) -> fmt::Result {
         let mut text = Text::default();
         event.record(&mut text);
-        let text = escape(&text.0);
+        // Names from clients may have line feeds: what follows one does not look like a message of its own.
+        let text = escape(&text.0).replace('\n', "\n  ");
         match *event.metadata().level() {
             Level::ERROR if colours() => writeln!(to, "\x1b[1;31merror\x1b[0m: {text}"),
             Level::ERROR => writeln!(to, "error: {text}"),

@@ -170,6 +170,10 @@ pub fn run_all(
                 !stopped.load(Ordering::Relaxed)
             };
             let result = run(scenario, options, about, &mut go_on);
+            // What cannot be built for one seed cannot for another.
+            if result.is_err() {
+                stopped.store(true, Ordering::Relaxed);
+            }
             // A run may end before its time.
             if let Some(last) = last
                 && !pulse(index, Pulse { now: last.end, ..last })

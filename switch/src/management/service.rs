@@ -50,6 +50,7 @@ pub struct Management {
     reads: Arc<Semaphore>,
     statistics: Arc<Semaphore>,
     swaps: Arc<Semaphore>,
+    port_changes: Arc<Semaphore>,
     watches: Arc<Semaphore>,
 }
 
@@ -59,7 +60,8 @@ impl Management {
         let (reads, statistics) = (Semaphore::new(READS_MAX), Semaphore::new(1));
         let (reads, statistics) = (Arc::new(reads), Arc::new(statistics));
         let (swaps, watches) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(WATCHES_MAX)));
-        Management { device, name: name.into(), reads, statistics, swaps, watches }
+        let port_changes = Arc::new(Semaphore::new(1));
+        Management { device, name: name.into(), reads, statistics, swaps, port_changes, watches }
     }
 
     /// The service as routes of a server, with the room for requests of all its services.
@@ -418,7 +420,13 @@ impl DeviceService for Management {
 
     async fn change_port(&self, request: Request<wire::PortRequest>) -> Answer<wire::Document> {
         let request = request.into_inner();
-        self.document(move |me| me.change_port(&request)).await
+        // Those that wait have no thread: others need the threads.
+        let one_at_a_time = Arc::clone(&self.port_changes).acquire_owned().await;
+        self.document(move |me| {
+            let _one_at_a_time = one_at_a_time;
+            me.change_port(&request)
+        })
+        .await
     }
 }
 

@@ -91,8 +91,8 @@ pub enum SocketError {
     InUse(PathBuf),
     /// Another process has the lock of the path.
     #[error(
-        "{0}: another process has this lock: end the switch that does not come to an end of its start (`fuser {0}` \
-         names its process), or give --control PATH",
+        "{}: another process has this lock: end the switch that does not come to an end of its start (`fuser` on this \
+         file names its process), or give --control PATH",
         shown(.0)
     )]
     Locked(PathBuf),

@@ -6,6 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Instant;
 use std::{fs, io};
 
+use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
 };
@@ -86,7 +87,8 @@ impl Store {
             how.open(folder.join(FILE)).map_err(|error| corrupt(StorageError::from(error)))?;
         // With a file that is not a store some versions of the library panic.
         let opened = std::panic::catch_unwind(move || {
-            Database::builder().set_cache_size(CACHE_BYTES).create_file(file)
+            let backend = FileBackend::new(file)?;
+            Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend)
         });
         let damaged = || StoreError::Corrupt("its structure is damaged".to_owned());
         let database = match opened.map_err(|_| damaged())? {
