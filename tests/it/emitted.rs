@@ -178,7 +178,8 @@ fn replay(
         .map(|(port, link)| (port, link, folder.join(format!("out{port}.pcap"))))
         .collect();
     let mut arguments = vec!["replay".to_owned(), program.display().to_string()];
-    arguments.extend(["--json".to_owned()]);
+    // That machine code makes the same bytes is proven with every packet test; making it takes most of the time here.
+    arguments.extend(["--json".to_owned(), "--engine=interp".to_owned()]);
     for (port, path) in inputs {
         arguments.extend(["--in".to_owned(), format!("{port}={}", path.display())]);
     }
@@ -214,6 +215,9 @@ fn emitted(program: &Path, script: &Path, folder: &Path) -> Vec<(u16, LinkType, 
 /// Judges what left a port; RoCE frames whose ICRC scapy finds right, and the numbers of others.
 fn judge(python: &str, link: LinkType, path: &Path, received: &[Vec<u8>]) -> (usize, Vec<usize>) {
     let all = frames(path);
+    if all.is_empty() {
+        return (0, Vec::new());
+    }
     let copy = path.with_extension("judged.pcap");
     match link {
         LinkType::Infiniband => as_erf(&all, &copy),

@@ -187,7 +187,10 @@ fn a_kill_loses_no_finished_run() {
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     let ended = sweep(folder.path(), "out", &[]);
     assert_eq!(ended.status, Some(0), "{}", ended.err);
-    assert!(ended.err.contains("of 48 runs were done before"), "{}", ended.err);
+    let said = ended.err.split(" of 48 runs were done before").next().unwrap_or_default();
+    let done = said.split_whitespace().last().and_then(|number| number.parse::<usize>().ok());
+    // The file has a head, and its last line may be torn.
+    assert!(done.is_some_and(|done| done + 2 >= before), "{before} lines: {}", ended.err);
     assert_eq!(figure(&out, "study.missing"), 0.0);
 }
 
@@ -320,8 +323,19 @@ fn a_search_keeps_its_budget_and_is_judged_by_seeds_that_it_did_not_see() {
                  switch.qos.wred_profiles.ROCE.green.pmax: { from: 1 %, to: 50 %, scale: log }\ngoal: min flows.cnps\n";
     let folder = place_incast(study);
     let (path, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
-    let tune =
-        |budget: &str| run(&["lab", "tune", name(&path), "--budget", budget, "-o", name(&out)]);
+    let tune = |budget: &str| {
+        run(&[
+            "lab",
+            "tune",
+            name(&path),
+            "--engine",
+            "interp",
+            "--budget",
+            budget,
+            "-o",
+            name(&out),
+        ])
+    };
     let ended = tune("8");
     assert_eq!(ended.status, Some(2));
     assert!(ended.err.contains("a budget of 8 runs"), "{}", ended.err);
@@ -351,7 +365,9 @@ fn a_setting_is_searched_that_is_good_under_every_condition() {
                  goal: min flows.cnps\n";
     let folder = place_incast(study);
     let (path, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
-    let tune = || run(&["lab", "tune", name(&path), "--budget", "72", "-o", name(&out)]);
+    let tune = || {
+        run(&["lab", "tune", name(&path), "--engine", "interp", "--budget", "72", "-o", name(&out)])
+    };
     let ended = tune();
     assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
     let read = fs::read(out.join("report.json")).expect("a report");

@@ -74,7 +74,10 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert!(pages.is_empty() || count > 40, "{count} links");
+    if pages.is_empty() {
+        return wireyard_tests::skip("every_link_leads_somewhere", "git lists no pages here");
+    }
+    assert!(count > 40, "{count} links");
 }
 
 #[test]

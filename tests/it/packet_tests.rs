@@ -15,7 +15,7 @@ fn every_packet_test_passes() {
 }
 
 fn tested(copy: &Copy) -> Ended {
-    run(&["test", copy.path()])
+    run(&["test", "--engine", "interp", copy.path()])
 }
 
 #[test]

@@ -26,6 +26,7 @@ fn queues_are_those_of_the_papers() {
     let dctcp = of("dctcp");
     assert_eq!(figure(&dctcp, "flows.cnps"), 0.0, "marks come back in acknowledgements");
     assert!(figure(&dctcp, "bottleneck.marked") > 0.0);
+    assert!(figure(&of("timely"), "bottleneck.queue_mean") > 0.0);
     let swift = of("swift");
     assert!(figure(&swift, "bottleneck.queue_mean") > 0.0);
     assert!(swift["facts"].to_string().contains("an acknowledgement for 1 packets"));
