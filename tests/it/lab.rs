@@ -11,13 +11,15 @@ use wireyard_tests::workspace_root;
 const LIBRARY: &str = "programs/lab";
 
 /// Scenarios that are short enough for every test run.
-const SHORT: [&str; 10] = [
+const SHORT: [&str; 12] = [
     "all_reduce_ring",
     "deadlock_ring",
     "dumbbell",
     "ib_fecn",
     "incast",
     "incast_16_100g",
+    "link_down",
+    "pause_storm",
     "pfc_victim",
     "rocev1_pcp",
     "training_straggler",
@@ -107,6 +109,28 @@ fn the_loop_swings_as_the_fluid_model_says() {
         let ended = if is_long { lab(&[&path]) } else { lab(&["--check", &path]) };
         assert_eq!(ended.status, Some(0), "{name}: {}{}", ended.out, ended.err);
     }
+}
+
+/// Machine code and the interpreter make the same run: only the name of the engine differs.
+#[test]
+fn a_run_is_the_same_on_both_engines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |engine: &str| {
+        let out = folder.path().join(engine);
+        let scenario = format!("{LIBRARY}/dumbbell.yaml");
+        let ended = lab(&[&scenario, "--engine", engine, "-o", &out.display().to_string()]);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        let mut files = contents(&out);
+        let report = files.remove("report.json").expect("a report");
+        let mut report: Value = serde_json::from_slice(&report).expect("JSON");
+        assert_eq!(report["facts"]["engine"].take(), engine, "{}", report["facts"]);
+        // They name the engine too.
+        files.retain(|name, _| !name.starts_with("report."));
+        (report, files)
+    };
+    let (jit, interp) = (run("jit"), run("interp"));
+    assert_eq!(jit.0, interp.0);
+    assert!(jit.1.len() > 10 && jit.1 == interp.1, "{:?}", jit.1.keys());
 }
 
 #[test]

@@ -29,6 +29,13 @@ fn more_metadata_than_the_descriptor_holds_goes_with_every_copy() {
     passes_everywhere("data/carried/carried.stf".as_ref());
 }
 
+/// Drops for reasons of the device that a packet causes.
+#[test]
+fn the_reasons_of_drops_are_those_that_the_page_lists() {
+    passes_everywhere("data/reasons/computed/a.stf".as_ref());
+    passes_everywhere("data/reasons/held/a.stf".as_ref());
+}
+
 /// The large programs of the collection.
 fn large() -> Option<PathBuf> {
     shared().map(|shared| shared.join("p4/large")).filter(|large| large.is_dir())
