@@ -202,8 +202,8 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
         let mut client = GNmiClient::connect(address.clone()).await.unwrap();
         assert_eq!(client.get(get).await.unwrap_err().code(), Code::InvalidArgument);
         // 4096 times all values are more than 20,000: the answer would be some MiB.
-        let many = g::GetRequest { path: vec![path("interfaces"); 4096], ..Default::default() };
-        assert_eq!(client.get(many).await.unwrap_err().code(), Code::ResourceExhausted);
+        let wide = g::GetRequest { path: vec![path("interfaces"); 4096], ..Default::default() };
+        assert_eq!(client.get(wide).await.unwrap_err().code(), Code::ResourceExhausted);
         for (request, code) in [
             (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
             (subscribe(state, 1), Code::Unimplemented),
