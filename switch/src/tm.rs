@@ -56,7 +56,6 @@ use crate::bit_set::BitSet;
 
 mod admit;
 mod audit;
-mod borrow;
 pub mod buffer;
 mod deadlines;
 mod deferred;
@@ -70,6 +69,7 @@ mod queue;
 pub mod random;
 pub mod scheduler;
 mod settings;
+mod shared;
 mod timers;
 mod transmit;
 mod trim;
@@ -87,6 +87,7 @@ pub use pfc::{
 pub use port::{GroupConfig, GroupCounters, PortConfig, QueueConfig, QueueCounters, Trim};
 pub use queue::{Arrival, Charge, Offered, PacketSlot, QueueDepth, Release, Terms};
 pub use scheduler::{Service, ServiceConfig, ShaperConfig};
+pub use shared::SharedCharge;
 pub use transmit::{Departure, Transmission};
 pub use view::{GroupStatus, PortStatus, QueueStatus, View};
 pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
@@ -99,6 +100,7 @@ use hold::Holds;
 pub use pause_log::{PauseEvent, ReceivedPause};
 use port::Port;
 use queue::{Slab, SlotLevels};
+use shared::SharedList;
 
 /// Capacity of the event queue before it allocates again.
 const EVENTS: usize = 64;
@@ -167,21 +169,6 @@ pub enum Event<P> {
     },
 }
 
-/// Handle of a packet memory shared by copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedCharge(pub(crate) u32);
-
-/// Memory charged once for several copies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SharedMemory {
-    pub(crate) ingress: PortId,
-    pub(crate) group: u8,
-    pub(crate) charged: u32,
-    pub(crate) bytes: u32,
-    /// Number of references; 0 marks a free entry, whose `charged` is then the index of the next free one.
-    pub(crate) references: u32,
-}
-
 /// The traffic manager of one worker. Fields that every packet uses come first, together.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -202,8 +189,7 @@ pub struct Tm<P> {
     pub(crate) slots: Slab<P>,
     pub(crate) holds: Holds,
     pub(crate) pools: Vec<Pool>,
-    pub(crate) shared: Vec<SharedMemory>,
-    pub(crate) shared_free: u32,
+    shared: SharedList,
     pub(crate) released: Vec<u32>,
     pub(crate) config: Config,
     pub(crate) levels: SlotLevels,
@@ -239,8 +225,7 @@ impl<P: Default> Tm<P> {
             ports: Vec::new(),
             pools: config.pools.iter().copied().map(Pool::new).collect(),
             slots,
-            shared: Vec::new(),
-            shared_free: queue::NONE,
+            shared: SharedList::default(),
             holds,
             released: Vec::with_capacity(hold::COUNTED_MAX),
             events: VecDeque::with_capacity(EVENTS),

@@ -26,8 +26,8 @@ fn a_remainder_is_that_of_the_division_and_0_where_the_divisor_is_0() {
     let ingress = "
   - set_valid(out)
   - out.value = a.value % b.value
-  - let wide = (bit<128>(a.value) << 100) % (bit<128>(b.value) << 70)
-  - a.value = wide[85:70]
+  - let whole = (bit<128>(a.value) << 100) % (bit<128>(b.value) << 70)
+  - a.value = whole[85:70]
   - b.value = b.value % 16
 ";
     let inputs: [&[u16]; 4] = [&[100, 7], &[7, 100], &[65535, 1], &[5, 0]];

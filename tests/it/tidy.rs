@@ -192,7 +192,10 @@ fn every_dependency_is_used() {
     let (sources, mut problems, mut used) = (sources(), Vec::new(), BTreeSet::new());
     for package in CRATES {
         for line in manifest(package).lines() {
-            let Some((name, _)) = line.split_once(".workspace = true") else { continue };
+            let optional = || line.split_once(" = { workspace = true");
+            let Some((name, _)) = line.split_once(".workspace = true").or_else(optional) else {
+                continue;
+            };
             used.insert(name.to_owned());
             let word = name.replace('-', "_");
             let names = |source: &&Source| {

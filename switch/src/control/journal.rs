@@ -220,10 +220,8 @@ impl Unit<'_> {
             for update in &self.released[before..] {
                 (journal.record)(self.control, update, &mut self.changes);
             }
-            for (at, update) in updates.iter().enumerate() {
-                if done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true) {
-                    (journal.record)(self.control, update, &mut self.changes);
-                }
+            for update in those_done(updates, &done) {
+                (journal.record)(self.control, update, &mut self.changes);
             }
         }
         done
@@ -239,13 +237,9 @@ impl Unit<'_> {
     pub(super) fn follow(&mut self, updates: &[Update], done: &Result<(), WriteError>) {
         let Some(written) = self.control.shared.written.get() else { return };
         let mut changes = Vec::new();
-        for (at, update) in updates.iter().enumerate() {
-            if done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true) {
-                written(update, &mut changes);
-            }
-        }
-        for update in self.released() {
-            written(&update, &mut changes);
+        let released = self.released();
+        for update in those_done(updates, done).chain(&released) {
+            written(update, &mut changes);
         }
         changes.into_iter().for_each(|change| self.note(change));
     }
@@ -316,4 +310,14 @@ impl Ticket {
             moved.await;
         }
     }
+}
+
+/// Those of these updates that were done.
+fn those_done<'a>(
+    updates: &'a [Update],
+    done: &'a Result<(), WriteError>,
+) -> impl Iterator<Item = &'a Update> {
+    let is_done =
+        move |at: usize| done.as_ref().map_or_else(|error| error.results[at].is_ok(), |()| true);
+    updates.iter().enumerate().filter(move |(at, _)| is_done(*at)).map(|(_, update)| update)
 }

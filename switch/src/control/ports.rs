@@ -201,10 +201,13 @@ impl Control {
         };
         let specs: Vec<_> = new.iter().map(|one| (one.number, one.spec.clone())).collect();
         let (mut all, mut queues) = (PortChanges::default(), Vec::new());
-        let taken = self.take_queues(&owners, &mut queues);
-        let (own, beside) = self.deal(&owners, new.into_iter().zip(places), &mut queues);
+        if let Err(why) = self.take_queues(&owners, &mut queues) {
+            close(opened(new).chain(queues.into_iter().map(|queue| queue.port)), memory);
+            return Err(why);
+        }
+        let (own, others) = self.deal(&owners, new.into_iter().zip(places), &mut queues);
         all.closing.extend(queues.into_iter().map(|queue| queue.port));
-        match self.make(taken, own, beside, &mut all) {
+        match self.make(own, others, &mut all) {
             Ok(()) => {
                 open.retain(|number, _| !old.contains(number));
                 let is_there = |number| matches!(all.added.get(&number), Some(Ok(_)));
@@ -270,8 +273,8 @@ impl Control {
         owners: &BTreeMap<PortNumber, usize>,
         new: impl Iterator<Item = (NewPort, usize)>,
         queues: &mut Vec<Queue>,
-    ) -> (BTreeMap<usize, OwnChange>, Vec<Beside>) {
-        let (mut own, mut beside) = (BTreeMap::<usize, OwnChange>::new(), Vec::new());
+    ) -> (BTreeMap<usize, OwnChange>, Vec<OtherWorkers>) {
+        let (mut own, mut others) = (BTreeMap::<usize, OwnChange>::new(), Vec::new());
         for (number, owner) in owners {
             own.entry(*owner).or_default().old.push(*number);
         }
@@ -292,22 +295,21 @@ impl Control {
                     }));
                 }
             }
-            beside.push(Beside { number, owner, spec, queues: coming });
+            others.push(OtherWorkers { number, owner, spec, queues: coming });
             own.entry(owner).or_default().new.push(one);
         }
-        (own, beside)
+        (own, others)
     }
 
-    /// Executes the change in the workers. From the first failure on, which may be `taken` itself, opened and removed
-    /// ports are only collected in `all.closing`.
+    /// Executes the change in the workers. From the first failure on, opened and removed ports are only collected in
+    /// `all.closing`.
     fn make(
         &self,
-        taken: Result<()>,
         own: BTreeMap<usize, OwnChange>,
-        beside: Vec<Beside>,
+        others: Vec<OtherWorkers>,
         all: &mut PortChanges,
     ) -> Result<()> {
-        let mut done = taken;
+        let mut done = Ok(());
         for (worker, change) in own {
             if done.is_err() {
                 all.closing.extend(opened(change.new));
@@ -323,9 +325,9 @@ impl Control {
                 Err(why) => done = Err(why),
             }
         }
-        for one in beside {
+        for one in others {
             match done {
-                Ok(()) => done = self.show_to_others(one, all),
+                Ok(()) => done = self.add_at_others(one, all),
                 Err(_) => all.closing.extend(one.queues.into_iter().map(|queue| queue.port)),
             }
         }
@@ -355,8 +357,8 @@ impl Control {
     }
 
     /// Adds a port to the workers that do not own it: with their queue of it, or only its properties.
-    fn show_to_others(&self, one: Beside, changes: &mut PortChanges) -> Result<()> {
-        let Beside { number, owner, spec, mut queues } = one;
+    fn add_at_others(&self, one: OtherWorkers, changes: &mut PortChanges) -> Result<()> {
+        let OtherWorkers { number, owner, spec, mut queues } = one;
         // The owner could not add the port.
         let Some(place) = changes.places.get(&number) else {
             changes.closing.extend(queues.into_iter().map(|queue| queue.port));
@@ -431,7 +433,7 @@ fn opened(new: Vec<NewPort>) -> impl Iterator<Item = Box<dyn Port>> {
 }
 
 /// The entries of a port at the workers that do not own it.
-struct Beside {
+struct OtherWorkers {
     number: PortNumber,
     owner: usize,
     /// For a port that was open before, the specification of its cable.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::device::no_port;
@@ -257,7 +258,9 @@ impl Control {
         self.ask(worker, move |core, _| core.captures().check_recorded(&wanted))?
             .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         // This thread creates the file, not the worker.
-        let new = File::create_new(file).and_then(|new| lock_alone(&new).map(|()| new));
+        let mut how = File::options();
+        how.write(true).create_new(true).mode(0o600);
+        let new = how.open(file).and_then(|new| lock_alone(&new).map(|()| new));
         let new = new.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => ControlError::exists(file),
             _ => {

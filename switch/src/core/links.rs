@@ -11,6 +11,7 @@ use wireyard_tables::time::Time;
 use super::manager::{Manager, port_id};
 use super::notice::{IdleNotice, NoticeKind};
 use super::ports::egress_of;
+use super::record::Leave;
 use super::{Core, DeviceError, IdleEntry, PASSES_MAX};
 use crate::config::qos::Qos;
 use crate::ports::absent::AbsentPort;
@@ -251,7 +252,7 @@ impl Core {
         let mut port = std::mem::replace(&mut self.ports[slot].port, place);
         self.ports[slot].is_always_polled = true;
         self.ports[slot].has_queue = false;
-        self.captures().leave(slot, true);
+        self.captures().leave(slot, Leave::WithPort);
         let error = port.flush(&mut self.mem).err();
         Ok((port, error))
     }

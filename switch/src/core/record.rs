@@ -403,23 +403,31 @@ impl Captures<'_> {
         let slots = 0..self.ports.len();
         let slots = slots.filter(|slot| number.is_none_or(|it| it == self.ports[*slot].number));
         let slots: Vec<usize> = slots.collect();
-        let places = slots.into_iter().filter_map(|slot| self.leave(slot, false));
+        let places = slots.into_iter().filter_map(|slot| self.leave(slot, Leave::ByCommand));
         // Ports may share a file.
         let files: BTreeSet<usize> = places.map(|place| place.file).collect();
         files.len() + if number.is_none() { self.files.end_waiting() } else { 0 }
     }
 
-    /// Stops recording the port in this slot, because the port is removed (`goes`) or by command; `None`: it was not
-    /// recorded.
-    pub(super) fn leave(&mut self, slot: usize, goes: bool) -> Option<Place> {
+    /// Stops recording the port in this slot; `None`: it was not recorded.
+    pub(super) fn leave(&mut self, slot: usize, why: Leave) -> Option<Place> {
         let place = self.ports[slot].recorded.take()?;
         let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
-        match self.ports.iter().any(is_used) || goes && self.files.waits(place) {
+        let may_return = why == Leave::WithPort && self.files.waits(place);
+        match self.ports.iter().any(is_used) || may_return {
             true => self.files.leave(place, self.ports[slot].number),
             false => self.files.end(place),
         }
         Some(place)
     }
+}
+
+/// Why a port is no longer recorded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    ByCommand,
+    /// The port is removed.
+    WithPort,
 }
 
 /// A dropped packet, for its record.

@@ -253,7 +253,11 @@ impl Lock {
     fn of(path: &Path) -> Result<Lock, SocketError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let file = folder_of(path).join(format!(".{name}.lock"));
-        let failed = |source| FileError { path: file.clone(), source };
+        let failed = |source: io::Error| {
+            // It is the folder that is missing, not the lock.
+            let is_missing = source.kind() == ErrorKind::NotFound;
+            FileError { path: if is_missing { path.to_owned() } else { file.clone() }, source }
+        };
         for _ in 0..LOCK_TRIES {
             let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
             let mut how = File::options();

@@ -5,10 +5,11 @@ use wireyard_tables::time::{Deadline, Time};
 use super::buffer::Pool;
 use super::id::{CLASSES, DropReason, PortId};
 use super::port::{Group, Leaving, Port};
-use super::queue::{Arrival, Charge, Memory, NONE, PacketSlot, QueueDepth, Release, Terms, charge};
+use super::queue::{Arrival, Charge, Memory, PacketSlot, QueueDepth, Release, Terms, charge};
 use super::scheduler::Pick;
+use super::shared::Charged;
 use super::wred::{DecideAt, Decision};
-use super::{Departure, Event, Offered, SharedCharge, SharedMemory, Tm};
+use super::{Departure, Event, Offered, Tm};
 
 /// Control frames that may wait for one port: enough for XOFF, refreshes and XON of several changes.
 const CONTROL_MAX: u32 = 64;
@@ -57,11 +58,9 @@ impl<P: Default> Tm<P> {
         }
         let was_empty = self.is_empty();
         let memory = match arrival.terms.charge {
-            Charge::Shared(SharedCharge(index)) => {
-                if let Some(holder) = self.shared.get_mut(index as usize) {
-                    holder.references += 1;
-                }
-                Memory::Shared(index)
+            Charge::Shared(memory) => {
+                self.shared.retain(memory);
+                Memory::Shared(memory)
             }
             Charge::Own | Charge::Control | Charge::Refused(_) => {
                 let (ingress, group) = (arrival.ingress, arrival.group);
@@ -88,8 +87,11 @@ impl<P: Default> Tm<P> {
         let Charge::Shared(memory) = arrival.terms.charge else {
             return Ok((arrival.ingress, arrival.group));
         };
-        let holder = self.shared.get(memory.0 as usize).filter(|entry| entry.references > 0);
-        holder.map(|entry| (entry.ingress, entry.group)).ok_or(DropReason::NoSlot)
+        match self.shared.get(memory) {
+            Some(Charged::Group { ingress, group, .. }) => Ok((ingress, group)),
+            Some(Charged::Elsewhere { .. }) => Ok((arrival.ingress, arrival.group)),
+            None => Err(DropReason::NoSlot),
+        }
     }
 
     /// True if a packet need not wait: its port is idle, and no other could be chosen before it. A packet for its own
@@ -141,47 +143,6 @@ impl<P: Default> Tm<P> {
         }
         queue.peak_bytes = queue.peak_bytes.max(u64::from(bytes));
         queue.counters.admitted.add(bytes);
-    }
-
-    /// Charges the ingress group once for a packet memory that several copies will share. The caller
-    /// holds one reference, to be returned with [`Tm::release_shared`] after the last copy is offered.
-    pub fn charge_shared(
-        &mut self,
-        now: Time,
-        ingress: PortId,
-        group: u8,
-        bytes: u32,
-    ) -> Result<SharedCharge, DropReason> {
-        self.flush(now);
-        let charged = self.charge_of(bytes);
-        self.charge_group(now, ingress, group, charged, bytes)?;
-        let memory = SharedMemory { ingress, group, charged, bytes, references: 1 };
-        self.keep_shared(memory).ok_or_else(|| {
-            self.release_group(now, ingress, group, charged, bytes);
-            DropReason::NoSlot
-        })
-    }
-
-    /// Adds a shared packet memory. The list grows to the largest number of them in use at once, at most the packet
-    /// slots.
-    pub(super) fn keep_shared(&mut self, memory: SharedMemory) -> Option<SharedCharge> {
-        let index = self.shared_free;
-        if let Some(entry) = self.shared.get_mut(index as usize) {
-            self.shared_free = entry.charged;
-            *entry = memory;
-            return Some(SharedCharge(index));
-        }
-        let index = u32::try_from(self.shared.len()).ok()?;
-        if index >= self.config.packet_slots {
-            return None;
-        }
-        self.shared.push(memory);
-        Some(SharedCharge(index))
-    }
-
-    /// Returns the caller's reference to a shared packet memory.
-    pub fn release_shared(&mut self, now: Time, memory: SharedCharge) {
-        self.release_memory(now, Memory::Shared(memory.0), PortId(0), 0, 0);
     }
 
     /// Keeps a packet outside its queue until it is released. Its ingress group is charged now, for each copy
@@ -474,28 +435,7 @@ impl<P: Default> Tm<P> {
         match memory {
             Memory::None => {}
             Memory::Own { charged } => self.release_group(now, ingress, group, charged, bytes),
-            Memory::Shared(index) => {
-                let holder = self.shared.get_mut(index as usize);
-                let Some(holder) = holder.filter(|entry| entry.references > 0) else { return };
-                holder.references -= 1;
-                if holder.references == 0 {
-                    let freed = *holder;
-                    holder.charged = self.shared_free;
-                    self.shared_free = index;
-                    match freed.owner() {
-                        Some((worker, charge)) => {
-                            self.events.push_back(Event::Returned { worker, charge });
-                        }
-                        None => self.release_group(
-                            now,
-                            freed.ingress,
-                            freed.group,
-                            freed.charged,
-                            freed.bytes,
-                        ),
-                    }
-                }
-            }
+            Memory::Shared(memory) => self.release_shared(now, memory),
         }
     }
 
@@ -541,8 +481,6 @@ impl<P: Default> Tm<P> {
         self.stops = self.ports.iter().any(stops);
     }
 }
-
-const _: () = assert!(NONE == u32::MAX, "shared_free uses the same end mark as slots");
 
 #[inline]
 fn charge_account(group: &mut Group, pool: &mut Pool, charged: u64) -> Result<(), DropReason> {

@@ -4,6 +4,7 @@ use super::Tm;
 use super::id::{CLASSES, PortId};
 use super::port::{Leaving, QueueCounters};
 use super::queue::Memory;
+use super::shared::Charged;
 use super::view::View;
 
 /// A counter that does not match the packets.
@@ -26,20 +27,15 @@ fn same(counted: u64, recomputed: u64, what: impl FnOnce() -> String) -> Result<
 /// Resident packet memories of every (port, group), from the packets.
 struct Residents {
     groups: Vec<[(u64, u64); CLASSES]>,
-    shared: Vec<u32>,
     slots: u32,
 }
 
 impl Residents {
     fn add(&mut self, memory: Memory, ingress: PortId, group: u8) {
         match memory {
-            Memory::None => {}
             Memory::Own { charged } => self.charge(ingress, group, charged),
-            Memory::Shared(index) => {
-                if let Some(references) = self.shared.get_mut(index as usize) {
-                    *references += 1;
-                }
-            }
+            // Shared memories are counted once, below.
+            Memory::None | Memory::Shared(_) => {}
         }
     }
 
@@ -109,11 +105,8 @@ impl<P: Default> View<'_, P> {
 impl<P: Default> Tm<P> {
     fn residents(&self) -> Residents {
         let cell = self.config.cell_bytes;
-        let mut residents = Residents {
-            groups: vec![[(0, 0); CLASSES]; self.ports.len()],
-            shared: vec![0; self.shared.len()],
-            slots: 0,
-        };
+        let mut residents =
+            Residents { groups: vec![[(0, 0); CLASSES]; self.ports.len()], slots: 0 };
         for port in &self.ports {
             for fifo in port.queues.iter().map(|queue| &queue.fifo).chain([&port.control]) {
                 for slot in fifo.iter(&self.slots) {
@@ -131,8 +124,10 @@ impl<P: Default> Tm<P> {
             residents.slots += 1;
         }
         // A shared memory is resident while there is a reference, also that of a caller that still makes copies.
-        for memory in self.shared.iter().filter(|memory| memory.references > 0) {
-            residents.charge(memory.ingress, memory.group, memory.charged);
+        for memory in self.shared.held() {
+            if let Charged::Group { ingress, group, charged, .. } = memory {
+                residents.charge(ingress, group, charged);
+            }
         }
         residents
     }

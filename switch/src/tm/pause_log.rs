@@ -5,6 +5,7 @@
 
 use wireyard_tables::time::{Span, Time};
 
+use super::scheduler::mask;
 use super::{CLASSES, PfcFrame, PortId, Tm};
 use crate::units::Quanta;
 
@@ -61,8 +62,7 @@ impl<P> Tm<P> {
         frame: &PfcFrame,
         lasts: Span,
     ) {
-        let stopped = (0..CLASSES).filter(|p| frame.quanta[*p] != Quanta::ZERO);
-        let stopped = stopped.fold(0, |mask, p| mask | 1 << p) & frame.vector;
+        let stopped = mask(|p| frame.quanta[p] != Quanta::ZERO) & frame.vector;
         let received = ReceivedPause { at, port, stopped, resumed: frame.vector & !stopped, lasts };
         let log = self.received_pauses.get_or_insert_default();
         if log.len() < EVENTS_MAX {

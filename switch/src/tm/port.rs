@@ -10,7 +10,7 @@ use super::link::{WireOverhead, WireTime};
 use super::pfc::{FlowControl, FlowControlConfig, PauseCounters, PauseReceiver, PauseSender};
 use super::queue::{Fifo, Memory};
 use super::random::Stream;
-use super::scheduler::{Scheduler, ServiceConfig, ShaperConfig};
+use super::scheduler::{Scheduler, ServiceConfig, ShaperConfig, mask};
 use super::watchdog::{Sight, StormAction, Watchdog, WatchdogConfig};
 use super::wred::{Wred, WredConfig};
 
@@ -318,10 +318,10 @@ impl Port {
             FlowControl::Off => 0,
             // PAUSE has one "priority", the link, which is stopped while any group is in XOFF.
             FlowControl::Pause => u8::from(self.groups.iter().any(|group| group.xoff)),
-            FlowControl::Pfc => (0..CLASSES)
-                .filter(|p| flow.enabled & 1 << p != 0)
-                .filter(|p| self.groups[usize::from(flow.priority_to_group[*p]) % CLASSES].xoff)
-                .fold(0, |mask, p| mask | 1 << p),
+            FlowControl::Pfc => mask(|p| {
+                let group = usize::from(flow.priority_to_group[p]) % CLASSES;
+                flow.enabled & 1 << p != 0 && self.groups[group].xoff
+            }),
         }
     }
 
@@ -331,9 +331,9 @@ impl Port {
         match flow.mode {
             FlowControl::Off => 0,
             FlowControl::Pause => 1,
-            FlowControl::Pfc => (0..CLASSES)
-                .filter(|p| flow.priority_to_group[*p] % CLASSES as u8 == group)
-                .fold(0, |mask, p| mask | flow.enabled & 1 << p),
+            FlowControl::Pfc => {
+                flow.enabled & mask(|p| flow.priority_to_group[p] % CLASSES as u8 == group)
+            }
         }
     }
 
@@ -432,7 +432,7 @@ impl Port {
     /// The priorities that stop a queue.
     pub(crate) fn priorities_of_queue(&self, queue: u8) -> u8 {
         let map = &self.config.flow_control.priority_to_queue;
-        (0..CLASSES).filter(|p| map[*p] % CLASSES as u8 == queue).fold(0, |mask, p| mask | 1 << p)
+        mask(|p| map[p] % CLASSES as u8 == queue)
     }
 
     /// The priority groups fed by the priorities that stop these queues.

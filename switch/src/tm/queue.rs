@@ -7,7 +7,8 @@ use wireyard_tables::prefetch::prefetch;
 use wireyard_tables::time::{Span, Time};
 
 use super::id::{CLASSES, Color, DropReason};
-use super::{Config, Departure, SharedCharge, Trim};
+use super::shared::SharedCharge;
+use super::{Config, Departure, Trim};
 
 /// The index of no slot.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -104,7 +105,7 @@ pub enum Offered {
 pub(crate) enum Memory {
     None,
     Own { charged: u32 },
-    Shared(u32),
+    Shared(SharedCharge),
 }
 
 /// Memory charged for a frame: whole cells if the buffer has cells.
@@ -183,7 +184,7 @@ impl Slot {
         self.memory = match memory {
             Memory::None => NO_MEMORY,
             Memory::Own { .. } => OWN_MEMORY,
-            Memory::Shared(index) => index,
+            Memory::Shared(memory) => memory.0,
         };
     }
 
@@ -206,7 +207,7 @@ impl Slot {
         match self.memory {
             NO_MEMORY => Memory::None,
             OWN_MEMORY => Memory::Own { charged: charge(self.bytes, cell_bytes) },
-            index => Memory::Shared(index),
+            index => Memory::Shared(SharedCharge(index)),
         }
     }
 

@@ -83,8 +83,9 @@ pub(crate) struct Scheduler {
     by_guarantee: bool,
 }
 
-fn mask_of(shapers: &[Option<Shaper>; CLASSES]) -> u8 {
-    (0..CLASSES).filter(|q| shapers[*q].is_some()).fold(0, |mask, q| mask | 1 << q)
+/// The mask of the numbers, 0 to 7, for which this holds.
+pub(crate) fn mask(is_in: impl Fn(usize) -> bool) -> u8 {
+    (0..CLASSES).fold(0, |mask, number| mask | u8::from(is_in(number)) << number)
 }
 
 /// The queue numbers of a mask, lowest first.
@@ -108,9 +109,7 @@ impl Scheduler {
         let burst_of = |min: ShaperConfig| i64::try_from(min.burst_bytes).unwrap_or(i64::MAX / 8);
         let min_burst = queues.map(|queue| queue.min.map_or(0, burst_of));
         let max = queues.map(|queue| queue.max.map(shaper));
-        let strict = (0..CLASSES)
-            .filter(|q| queues[*q].service == Service::Strict)
-            .fold(0, |mask, q| mask | 1 << q);
+        let strict = mask(|q| queues[q].service == Service::Strict);
         let weight = queues.map(|queue| match queue.service {
             Service::Dwrr { weight } => i64::from(weight.max(1)),
             Service::Strict => 1,
@@ -120,8 +119,8 @@ impl Scheduler {
             weight,
             deficit: [0; CLASSES],
             cursor: 0,
-            has_min: mask_of(&min),
-            has_max: mask_of(&max),
+            has_min: mask(|q| min[q].is_some()),
+            has_max: mask(|q| max[q].is_some()),
             min,
             min_burst,
             max,

@@ -7,7 +7,7 @@ use crate::units::Quanta;
 use super::admit::resume_group;
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame};
-use super::scheduler::bits;
+use super::scheduler::{bits, mask};
 use super::watchdog::{Change, Sight, StormAction};
 use super::{Event, Tm};
 
@@ -102,9 +102,7 @@ impl<P: Default> Tm<P> {
             }
         }
         if let Some(mut watchdog) = port.watchdog.take() {
-            let counted = bits(frame.vector)
-                .filter(|p| frame.quanta[usize::from(*p)] != Quanta::ZERO)
-                .fold(0, |mask, p| mask | 1 << p);
+            let counted = frame.vector & mask(|p| frame.quanta[p] != Quanta::ZERO);
             watchdog.arm(now, |queue| {
                 // The pause that starts the watch counts as part of it.
                 let started = u64::from((counted & port.priorities_of_queue(queue)).count_ones());

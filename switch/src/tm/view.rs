@@ -11,7 +11,7 @@ use super::id::{CLASSES, Count, DropReason, PoolId, PortId};
 use super::pfc::{FlowControl, PauseCounters, WaitEdge};
 use super::port::{GroupCounters, QueueCounters};
 use super::queue::Arrival;
-use super::scheduler::bits;
+use super::scheduler::{bits, mask};
 use super::watchdog::WatchdogCounters;
 use super::wred::WredCounters;
 
@@ -168,9 +168,9 @@ impl<P: Default> View<'_, P> {
                     let priorities = match whole_link {
                         true if port.pause_tx.stopped == 0 => 0,
                         true => u8::MAX,
-                        false => bits(port.pause_tx.stopped)
-                            .filter(|p| flow.priority_to_group[usize::from(*p)] == group)
-                            .fold(0, |mask, p| mask | 1 << p),
+                        false => {
+                            port.pause_tx.stopped & mask(|p| flow.priority_to_group[p] == group)
+                        }
                     };
                     if priorities != 0 {
                         let egress = PortId(e as u16);

@@ -11,6 +11,7 @@
 use wireyard_tables::time::{Deadline, Span, Time};
 
 use super::id::CLASSES;
+use super::scheduler::mask;
 
 /// What to do with a queue in a storm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,7 +168,7 @@ impl Watchdog {
 
     /// Queues in a storm.
     pub(crate) fn storms(&self) -> u8 {
-        (0..CLASSES).filter(|q| self.watches[*q].storm).fold(0, |mask, q| mask | 1 << q)
+        mask(|q| self.watches[q].storm)
     }
 
     /// True while some queue has begun to be stuck or is in a storm.

@@ -106,22 +106,8 @@ impl Lower<'_> {
                 value @ Val::Scalar(_) => self.assign(to, &value, ty, span),
                 _ => self.with_chosen(choice, span, |lower, one| lower.assign(to, one, ty, span)),
             },
-            (Val::Scalar(place), Val::Scalar(value))
-                if wide::is_wide(ty) && !(is_path(place) && is_path(value)) =>
-            {
-                let bits = self.bits(ty, span);
-                self.assign_wide(place, value, bits, span);
-            }
             (Val::Scalar(place), Val::Scalar(value)) => {
-                let bits = match &value.value {
-                    Ast::Number { bits: None, .. } => self.bits(ty, span),
-                    _ => 0,
-                };
-                let value = match known(value) {
-                    Some(known) if bits > 0 => number(known, bits, value.span),
-                    _ => value.clone(),
-                };
-                self.set(place, value, span);
+                self.assign_scalar(place, value, ty, span);
             }
             (Val::Scalar(place), Val::Applied(hit)) => self.set(place, hit.clone(), span),
             (Val::Struct(fields), Val::Struct(values)) => {
@@ -176,6 +162,22 @@ impl Lower<'_> {
             Val::Struct(kept) => kept,
             _ => values.clone(),
         }
+    }
+
+    fn assign_scalar(&mut self, place: &AstExpr, value: &AstExpr, ty: &Type, span: SourceSpan) {
+        if wide::is_wide(ty) && !(is_path(place) && is_path(value)) {
+            let bits = self.bits(ty, span);
+            return self.assign_wide(place, value, bits, span);
+        }
+        let bits = match &value.value {
+            Ast::Number { bits: None, .. } => self.bits(ty, span),
+            _ => 0,
+        };
+        let value = match known(value) {
+            Some(known) if bits > 0 => number(known, bits, value.span),
+            _ => value.clone(),
+        };
+        self.set(place, value, span);
     }
 
     /// Fields by their names, or else in their order.
