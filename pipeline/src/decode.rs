@@ -306,7 +306,7 @@ impl<'d> Header<'d> {
         Some(value(field, self.bytes))
     }
 
-    /// The fields as they are declared.
+    /// The fields as they are declared, and the slices of wide ones that the program uses.
     pub fn layout(&self) -> &'d IdVec<FieldId, Field> {
         self.fields
     }

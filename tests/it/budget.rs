@@ -102,6 +102,39 @@ fn chained_actions(count: usize) -> String {
 }
 
 /// Programs by name.
+/// Different slices of one wide field.
+fn slices() -> String {
+    let slice = |n: usize| format!("  - h.a = w.k[{}:{}]\n", n / 2000 % 16 + n % 2000, n % 2000);
+    let headers = "{ h: { fields: { a: 16, b: 16 } }, w: { fields: { k: 2048 } } }";
+    let text = format!(
+        "pipeline: p\nheaders: {headers}\nparser: {{ start: {{ extract: [h, w] }} }}\ningress:\n"
+    );
+    text + &many(32_000, slice)
+}
+
+/// A P4 program with wide numbers that are chosen by conditions in each other.
+fn wide_choices(depth: usize) -> String {
+    let condition = (0..depth)
+        .fold("h.w.b == m.a".to_owned(), |inner, _| format!("(({inner}) ? h.w.b : m.b) == m.a"));
+    format!(
+        "#include <v1model.p4>
+header w_t {{ bit<2040> b; }}
+struct headers_t {{ w_t w; }}
+struct meta_t {{ bit<2040> a; bit<2040> b; }}
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {{
+    state start {{ p.extract(h.w); transition accept; }}
+}}
+control V(inout headers_t h, inout meta_t m) {{ apply {{ }} }}
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{
+    apply {{ if ({condition}) {{ s.egress_spec = 1; }} }}
+}}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ apply {{ }} }}
+control D(packet_out p, in headers_t h) {{ apply {{ p.emit(h.w); }} }}
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"
+    )
+}
+
 fn programs() -> Vec<(&'static str, String)> {
     let list = |key: &str, item: &str| {
         format!("pipeline: p\n{key}: [ {} ]\n", item.repeat(FULL / item.len()))
@@ -148,6 +181,7 @@ fn programs() -> Vec<(&'static str, String)> {
         ("machine_code", ingress("metadata: { x: 32 }\n", &(0..5000).map(|n| format!("  - {{ if: meta.x == {n}, then: [ meta.x = {} ], else: [ h.a = 3 ] }}\n", n * 7)).collect::<String>())),
         ("alternating", ingress("", &alternating(60))),
         ("chained_actions", chained_actions(60)),
+        ("slices", slices()),
         ("lets", ingress("", &fill(|n| format!("  - let v{n} = h.a + {n}\n")))),
         ("nested_lets", ingress("", &nested_lets())),
         ("counters", with(&format!("counters:\n{}", fill(|n| format!("  r{n}: 1\n"))))),
@@ -284,6 +318,8 @@ fn no_other_file_takes_long_or_much() {
         with("tables: { t: { key: { h.a: exact }, actions: [drop] } }\n")
             .replace("[ std", "[ { apply: t }, std"),
     );
+    let choices = file("choices.p4", wide_choices(60));
+    within("wide choices", &[Path::new("check"), &choices]).expect(0, &[]);
     let entries = [
         format!("entries: {{ t: [ {} ] }}\n", full("{ match: { h.a: 1 }, action: drop }, ")),
         format!("entries: {{ t: [ {} ] }}\n", full("{ match: { h.b: 1 }, action: dorp }, ")),

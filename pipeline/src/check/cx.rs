@@ -14,7 +14,7 @@ use crate::ir::{Param, Program, SourceSpan};
 use crate::source::declared_in;
 use indexmap::IndexMap;
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Names with which a path of the language begins: a local of that name would hide it.
 const ROOTS: [&str; 7] = ["std", "meta", "error", "link", "path", "cursor", "CPU_PORT"];
@@ -148,6 +148,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) ir: Program,
     pub(crate) ids: Ids,
     pub(crate) env: Env,
+    /// The fields that stand for slices of wide fields: header, field, highest and lowest bit.
+    pub(crate) parts: HashMap<(HeaderId, FieldId, u32, u32), FieldId>,
     /// Locals of the body that is being lowered.
     pub(crate) locals: IdVec<LocalId, Local>,
     pub(crate) consts: Vec<ConstState>,
@@ -206,6 +208,7 @@ impl<'a> Cx<'a> {
             ir,
             ids: Ids::default(),
             env: Env::default(),
+            parts: HashMap::new(),
             locals: IdVec::new(),
             consts,
             depth: 0,

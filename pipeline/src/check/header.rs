@@ -11,6 +11,9 @@ use crate::ir::{Display, Field, FieldLayout, Header, Piece};
 
 /// Most fixed bits of a header.
 pub(crate) const HEADER_BITS_MAX: u64 = 2048;
+
+/// Most fields of a header, with the slices of fields over 128 bits that a program uses.
+pub(crate) const FIELDS_MAX: usize = 4096;
 /// Most bits of a variable field.
 const VARIABLE_BITS_MAX: u64 = 65_536;
 
@@ -136,6 +139,14 @@ impl Cx<'_> {
             self.report
                 .error(codes::BAD_LAYOUT, controller.span, text)
                 .help("a header of the control plane has fields of fixed width only");
+        }
+        let wide = |field: &&Field| matches!(field.layout, FieldLayout::Opaque { .. });
+        if let (Some(controller), Some(field)) = (&decl.controller, header.fields.iter().find(wide))
+        {
+            let text = format!("`{}.{}` has more than 128 bits", name.value, field.name);
+            self.report
+                .error(codes::BAD_LAYOUT, controller.span, text)
+                .help("a field of a header of the control plane has at most 128: divide it");
         }
         (header, self.report.counts().0 > errors)
     }

@@ -25,6 +25,9 @@ const LIMITS: &[Code] = &[
     // Names, and what must be known, were checked before: the tree has no such form of them.
     codes::UNKNOWN,
     codes::NOT_CONSTANT,
+    // Types and the bounds of slices too: what is left is a value of more bits than one has here.
+    codes::WRONG_KIND,
+    codes::BAD_SLICE,
 ];
 
 /// The errors that refuse a correct program, as warnings; `None` if one of them is no limit.

@@ -53,11 +53,11 @@ fn field_of(wanted: &str, field: &str, json: bool) -> Status {
         return unknown(wanted);
     };
     let name = field.split('[').next().unwrap_or(field);
-    if header.fields.iter().any(|one| one.name == name) {
+    if header.declared().any(|one| one.name == name) {
         return fields(wanted, header, json);
     }
     complain(&format!("header `{}` has no field `{name}`", header.name));
-    let names: Vec<&str> = header.fields.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = header.declared().map(|one| one.name.as_str()).collect();
     say(&match suggest(name, names.iter().copied()) {
         Some(near) => format!("did you mean `{wanted}.{near}`?"),
         None => format!("its fields are {}", names.join(", ")),
@@ -118,7 +118,7 @@ fn fields(wanted: &str, header: &Header, json: bool) -> Status {
     };
     let of = library.map_or_else(String::new, |name| format!(", of `include: [{name}]`"));
     let mut page = format!("{wanted}: header `{}`{of}, {bytes} bytes\n\n", header.name);
-    for field in &header.fields {
+    for field in header.declared() {
         let bits = match width(field) {
             Some(1) => "   1 bit".to_owned(),
             Some(bits) => format!("{bits:>4} bits"),

@@ -104,7 +104,11 @@ impl Forms {
         let mut forms = Forms {
             keys: program.tables.iter().map(|table| plain(table.keys.len())).collect(),
             params: program.actions.iter().map(|action| plain(action.params.len())).collect(),
-            metadata: program.headers.iter().map(|header| plain(header.fields.len())).collect(),
+            metadata: program
+                .headers
+                .iter()
+                .map(|header| plain(header.declared().count()))
+                .collect(),
             members: program.value_sets.iter().map(|set| plain(set.keys.len())).collect(),
             digests: vec![None; program.digests.len()],
             registers: vec![None; program.registers.len()],

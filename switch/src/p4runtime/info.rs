@@ -326,7 +326,7 @@ fn controllers(program: &Program, ids: &Ids) -> Vec<p4::ControllerPacketMetadata
     let header = |(header, id): (&Header, u32)| {
         Some(p4::ControllerPacketMetadata {
             preamble: preamble(id, header.controller?.name()),
-            metadata: (1..).zip(header.fields.iter()).map(metadata).collect(),
+            metadata: (1..).zip(header.declared()).map(metadata).collect(),
         })
     };
     zip(&program.headers, &ids.controllers).filter_map(header).collect()

@@ -4,8 +4,8 @@
 //! packet's egress made it valid; its fields become metadata. A packet out gets the header with `controller:
 //! packet_out` in front, with values from its metadata, and enters ingress by the CPU port.
 
-use wireyard_pipeline::ids::{HeaderId, Id};
-use wireyard_pipeline::ir::ControllerHeader;
+use wireyard_pipeline::ids::HeaderId;
+use wireyard_pipeline::ir::{ControllerHeader, Field};
 
 use super::arbitration::StreamId;
 use super::counts::add;
@@ -37,7 +37,8 @@ pub fn packet_in(schema: &Schema, packet: &PuntedPacket) -> p4::PacketIn {
     let Some((header, (front, payload))) = split else {
         return p4::PacketIn { payload: bytes.to_vec(), metadata: Vec::new() };
     };
-    let fields = schema.forms.of_header(header).iter().zip(&schema.program.headers[header].fields);
+    let fields =
+        schema.forms.of_header(header).iter().zip(schema.program.headers[header].declared());
     let metadata = fields.map(|(form, field)| {
         let value = form.write(field.layout.read(front));
         p4::PacketMetadata { metadata_id: form.id, value }
@@ -67,17 +68,18 @@ fn header_bytes(
 ) -> Result<Vec<u8>> {
     let (declared, forms) = (&schema.program.headers[header], schema.forms.of_header(header));
     let mut bytes = vec![0; declared.fixed_bytes as usize];
-    let mut given = vec![false; declared.fields.len()];
+    let fields: Vec<&Field> = declared.declared().collect();
+    let mut given = vec![false; fields.len()];
     for one in metadata {
         let Some(at) = forms::find(forms, one.metadata_id) else {
             return invalid(format!(
                 "header {} has {} fields; there is no metadata {}",
                 declared.name,
-                declared.fields.len(),
+                fields.len(),
                 one.metadata_id
             ));
         };
-        let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
+        let field = fields[at];
         let value =
             forms[at].read(&one.value, field.bits, || format!("metadata {}", field.name))?;
         field.layout.write(&mut bytes, value);
@@ -89,7 +91,7 @@ fn header_bytes(
     match given.iter().position(|given| !given) {
         None => Ok(bytes),
         Some(at) => {
-            let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
+            let field = fields[at];
             let text = format!("metadata {} (id {}) is missing", field.name, forms[at].id);
             invalid(text)
         }

@@ -92,8 +92,9 @@ fn place_in(program: &Program, parsed: &Parsed<'_>, at: usize) -> Option<String>
 /// The field at a byte of a header.
 fn field_name(header: &Header, at: usize) -> &str {
     let bit = at as u32 * 8;
-    let field = header.fields.iter().find(|field| match field.layout {
+    let field = header.declared().find(|field| match field.layout {
         FieldLayout::Run { bit: first, bits } => (first..first + bits).contains(&bit),
+        FieldLayout::Opaque { byte, bytes } => (byte..byte + bytes).contains(&(at as u32)),
         _ => false,
     });
     field.map_or("?", |field| field.name.as_str())

@@ -11,9 +11,13 @@ parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t
         p.extract(h.op);
         p.extract(h.w);
         transition select(h.w.b[319:312]) {
-            0xff: reject;
+            0xff: chosen;
             default: accept;
         }
+    }
+    state chosen {
+        h.op.what = 0x77;
+        transition accept;
     }
 }
 

@@ -5,6 +5,7 @@ use super::path::Target;
 use super::{BITS_MAX, Val};
 use crate::ast::{Ast, AstExpr, FieldDecl, Name, Path, PathPart};
 use crate::check::cx::{Cx, InstanceRef};
+use crate::check::header::FIELDS_MAX;
 use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
@@ -138,11 +139,11 @@ impl Cx<'_> {
         }
         match whole {
             Named::One(id, field) => {
-                Some(Target::Field(id, self.part_field(id, field, (high, low))?, width))
+                Some(Target::Field(id, self.part_field(id, field, (high, low), span)?, width))
             }
             Named::Element(stack, index, field) => {
                 let first = self.ir.stacks.get(stack)?.first;
-                let part = self.part_field(first, field, (high, low))?;
+                let part = self.part_field(first, field, (high, low), span)?;
                 Some(match self.element_at(stack, index)? {
                     Ok(element) => Target::Field(element, part, width),
                     Err(index) => Target::ElementField(stack, index, part, width),
@@ -172,19 +173,29 @@ impl Cx<'_> {
         instance: InstanceId,
         whole: FieldId,
         (high, low): (u32, u32),
+        span: SourceSpan,
     ) -> Option<FieldId> {
-        let header = self.ir.instances.get(instance)?.header;
-        let header = &mut self.ir.headers[header];
+        let id = self.ir.instances.get(instance)?.header;
+        if let Some(found) = self.parts.get(&(id, whole, high, low)) {
+            return Some(*found);
+        }
+        let header = &mut self.ir.headers[id];
+        if header.fields.len() >= FIELDS_MAX {
+            let text = format!(
+                "`{}` has more than {FIELDS_MAX} fields and different slices of fields",
+                header.name
+            );
+            return self.report.refuse(codes::LIMITS, span, text);
+        }
         let known = header.fields.get(whole)?;
         let FieldLayout::Opaque { byte, bytes } = known.layout else { return None };
         let name = format!("{}[{high}:{low}]", known.name);
-        if let Some((found, _)) = header.fields.entries().find(|(_, field)| field.name == name) {
-            return Some(found);
-        }
         let (bit, bits) = ((byte + bytes) * 8 - 1 - high, high - low + 1);
         let layout = FieldLayout::Run { bit, bits };
         let part = Field { name, bits, layout, display: Display::Hex, part_of: Some(whole) };
-        Some(header.fields.push(part))
+        let part = header.fields.push(part);
+        self.parts.insert((id, whole, high, low), part);
+        Some(part)
     }
 
     /// `a == b` and `a != b` of fields that have bytes and no value; `None` for all else.

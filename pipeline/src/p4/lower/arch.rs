@@ -7,7 +7,8 @@ use super::super::types::{Checked, Type};
 use super::Lower;
 use super::env::{BlockVal, Val};
 use super::scan::Mentions;
-use crate::ast::{DeparserDecl, Sp, Stmt, StmtKind, element};
+use super::storage::HIDDEN_FIELD;
+use crate::ast::{DeparserDecl, Named, NextDecl, Sp, StateDecl, Stmt, StmtKind, Unit, element};
 use crate::diag::codes;
 
 /// An architecture that can be run.
@@ -113,7 +114,7 @@ impl Lower<'_> {
             }
         }
         for name in std::mem::take(&mut self.hidden) {
-            let field = format!("{name}.value");
+            let field = format!("{name}.{HIDDEN_FIELD}");
             if egress.fields_read.contains(&field) && ingress.fields_written.contains(&field) {
                 let text = format!(
                     "`{name}` has more than 128 bits, or is a varbit, and egress reads what ingress wrote"
@@ -122,10 +123,22 @@ impl Lower<'_> {
             }
             let arg = super::build::named(&[&name], span);
             let call = StmtKind::Call(Sp::new("set_valid".to_owned(), span), vec![arg]);
+            let valid = || Stmt { kind: call.clone(), span };
             let halves = [(ingress, &mut self.unit.ingress), (egress, &mut self.unit.egress)];
             for (seen, body) in halves {
                 if let (true, Some(body)) = (seen.first.contains(&name), body) {
-                    body.value.insert(0, Stmt { kind: call.clone(), span });
+                    body.value.insert(0, valid());
+                }
+            }
+            // What a parser writes stays: a header that is valid is not made empty.
+            let [ingress, egress] = [&self.unit.parser, &self.unit.egress_parser]
+                .map(|states| of_states(&self.unit, states).first.contains(&name));
+            let parsers =
+                [(ingress, &mut self.unit.parser), (egress, &mut self.unit.egress_parser)];
+            for (mentioned, states) in parsers {
+                let start = states.iter_mut().find(|(state, _)| state.value == "start");
+                if let (true, Some((_, start))) = (mentioned, start) {
+                    start.statements.insert(0, valid());
                 }
             }
         }
@@ -134,14 +147,8 @@ impl Lower<'_> {
     /// What ingress and egress mention, each with its parser.
     pub(super) fn mentions(&self) -> (Mentions, Mentions) {
         let unit = &self.unit;
-        let half = |states: &crate::ast::Named<crate::ast::StateDecl>, body: Option<&Vec<Stmt>>| {
-            let mut seen = Mentions::default();
-            for (_, state) in states {
-                seen.state(unit, state);
-                if let crate::ast::NextDecl::Select { keys, .. } = &state.next {
-                    keys.iter().for_each(|key| seen.expr(key));
-                }
-            }
+        let half = |states: &Named<StateDecl>, body: Option<&Vec<Stmt>>| {
+            let mut seen = of_states(unit, states);
             seen.statements(unit, body.map_or(&[], |body| body.as_slice()));
             seen
         };
@@ -218,4 +225,16 @@ pub(super) fn empty_state(span: crate::ir::SourceSpan) -> crate::ast::StateDecl 
         next: crate::ast::NextDecl::To(None),
         span,
     }
+}
+
+/// What the states of a parser mention.
+fn of_states(unit: &Unit, states: &Named<StateDecl>) -> Mentions {
+    let mut seen = Mentions::default();
+    for (_, state) in states {
+        seen.state(unit, state);
+        if let NextDecl::Select { keys, .. } = &state.next {
+            keys.iter().for_each(|key| seen.expr(key));
+        }
+    }
+    seen
 }

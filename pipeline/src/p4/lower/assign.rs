@@ -165,7 +165,9 @@ impl Lower<'_> {
     }
 
     fn assign_scalar(&mut self, place: &AstExpr, value: &AstExpr, ty: &Type, span: SourceSpan) {
-        if wide::is_wide(ty) && !(is_path(place) && is_path(value)) {
+        // A parser copies numbers only.
+        let is_copied = self.place != Place::Parser && is_path(place) && is_path(value);
+        if wide::is_wide(ty) && !is_copied {
             let bits = self.bits(ty, span);
             return self.assign_wide(place, value, bits, span);
         }

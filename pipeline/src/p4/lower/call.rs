@@ -94,7 +94,8 @@ impl Lower<'_> {
                 match lower.eval(&last) {
                     // What the function changes behind must not change what it gave.
                     Val::Scalar(scalar) if lower.place != Place::Parser => {
-                        Val::Scalar(lower.keep(scalar))
+                        let ty = lower.type_of(&last);
+                        Val::Scalar(lower.keep_as(scalar, &ty))
                     }
                     value => value,
                 }

@@ -331,19 +331,28 @@ impl Lower<'_> {
         let width = self.known_number(width) as u32;
         let values = self.each_in_order([of, base]);
         let [value, base] = values.map(|one| self.number_in(&one, expr.span));
+        let ty = self.type_of(of);
         if let Some(low) = known(&base) {
             let bounds = (low as u32 + width - 1, low as u32);
-            let ty = self.type_of(of);
             return self.slice_of(&Val::Scalar(value), &ty, bounds, expr.span);
+        }
+        if wide::is_wide(&ty) {
+            self.no_wide(&ty, expr.span);
+            return Val::Scalar(number(0, width, expr.span));
         }
         let moved = binary(AstBin::Shr, value, base, expr.span);
         Val::Scalar(slice(moved, width - 1, 0, expr.span))
     }
 
     fn mux(&mut self, expr: &Expr, condition: &Expr, then: &Expr, other: &Expr) -> Val {
-        let condition = self.scalar(condition);
+        let mut condition = self.scalar(condition);
         if let Some(holds) = known(&condition) {
             return self.eval(if holds != 0 { then } else { other });
+        }
+        let ty = self.type_of(expr);
+        // Each slice of the value gets the condition.
+        if wide::is_wide(&ty) {
+            condition = self.keep_number(condition, 1);
         }
         let changes = [then, other].into_iter().any(|one| self.changes_something(one));
         if self.place == Place::Parser && changes {
@@ -351,7 +360,6 @@ impl Lower<'_> {
         }
         let (a, before_a) = self.apart(|lower| lower.eval(then));
         let (b, before_b) = self.apart(|lower| lower.eval(other));
-        let ty = self.type_of(expr);
         if before_a.is_empty()
             && before_b.is_empty()
             && let (Val::Scalar(a), Val::Scalar(b)) = (&a, &b)
@@ -447,21 +455,24 @@ impl Lower<'_> {
         to: u32,
         span: SourceSpan,
     ) -> AstExpr {
+        if let Some(value) = known(&value) {
+            return wide::constant(&wide::signed(value, from), to, span);
+        }
         let value = if matches!(value.value, crate::ast::Ast::Path(_)) {
             value
         } else {
-            self.keep_number(value, from)
+            self.number_kept(value, &Type::Bit(from))
         };
-        if let Some(value) = known(&value) {
-            let negative = value >> (from - 1) & 1 == 1;
-            let high = if negative { ones(to) & !ones(from) } else { 0 };
-            return number(value | high, to, span);
-        }
-        let sign = slice(value.clone(), from - 1, from - 1, span);
-        let more = to - from;
+        let sign = wide::bits_of(&value, (from - 1, from - 1), span);
         let negative = is(sign, 1, 1, span);
-        let high = mux(negative, number(ones(more), more, span), number(0, more, span), span);
-        binary(AstBin::Concat, high, value, span)
+        let part = |bits| {
+            mux(negative.clone(), number(ones(bits), bits, span), number(0, bits, span), span)
+        };
+        let high = wide::slices(to - from).map(|(high, low)| part(high - low + 1));
+        let value = wide::sized(value, from, span);
+        high.chain([value])
+            .reduce(|high, low| binary(AstBin::Concat, high, low, span))
+            .unwrap_or_else(|| number(0, to, span))
     }
 
     /// What `does` makes of an expression. `first` runs if that does something, which stands behind what `first` makes.

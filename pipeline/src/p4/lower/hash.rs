@@ -2,11 +2,11 @@
 
 use super::super::tree::Expr;
 use super::super::types::Type;
-use super::Lower;
 use super::arch::Arch;
 use super::build::{binary, call, cast, known, named, number, slice};
 use super::env::Val;
 use super::v1model::plain_meta;
+use super::{Lower, wide};
 use crate::ast::{Ast, AstBin, AstExpr};
 use crate::ir::SourceSpan;
 
@@ -59,6 +59,14 @@ impl Lower<'_> {
         match value {
             _ if ty.has_no_bits() => {}
             Val::Scalar(scalar) => {
+                let is_path = matches!(scalar.value, Ast::Path(_));
+                if is_bytes(ty) && !is_path {
+                    let bits = self.bits(ty, span);
+                    let part =
+                        |(high, low)| (wide::bits_of(scalar, (high, low), span), high - low + 1);
+                    into.extend(wide::slices(bits).map(part));
+                    return;
+                }
                 if is_bytes(ty) {
                     into.push((scalar.clone(), BYTES));
                     return;

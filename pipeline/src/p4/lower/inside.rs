@@ -6,9 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::super::types::Type;
 use super::Lower;
 use super::build::number;
 use super::rewrite;
+use super::storage::HIDDEN_FIELD;
 use crate::ast::{
     Ast, AstExpr, FieldDecl, InstanceDecl, MetaDecl, Path, PathPart, Size, Sp, Stmt, StmtKind,
     TypeRef, element,
@@ -28,20 +30,32 @@ fn count((_, decl): &(Sp<String>, InstanceDecl)) -> usize {
     }
 }
 
+/// The two names of a field: of metadata, or of the hidden header of a field that is no number.
+type Place = [String; 2];
+
 /// A header that becomes metadata.
 struct Inside {
     /// Whether it is valid.
-    valid: String,
-    /// Its fields, and the metadata that each is.
-    fields: Vec<(String, String)>,
+    valid: Place,
+    /// Its fields, and the place of each.
+    fields: Vec<(String, Place)>,
+}
+
+/// What becomes of fields over 128 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wide {
+    /// Their header stays as it is: hidden headers have been made valid already.
+    Stay,
+    /// Each is a hidden header.
+    AreHidden,
 }
 
 impl Inside {
-    fn field(&self, name: &str) -> Option<&str> {
+    fn field(&self, name: &str) -> Option<&Place> {
         if name == "valid" {
             return Some(&self.valid);
         }
-        self.fields.iter().find(|(known, _)| known == name).map(|(_, meta)| meta.as_str())
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, place)| place)
     }
 }
 
@@ -52,7 +66,7 @@ impl Lower<'_> {
             return;
         }
         let found = self.only_inside();
-        self.make_inside(&found);
+        self.make_inside(&found, Wide::Stay);
         self.refuse_many();
     }
 
@@ -77,15 +91,15 @@ impl Lower<'_> {
         let mut found = self.only_inside();
         found.retain(|name| written.contains(name) && !made_valid.contains(name));
         if !found.is_empty() {
-            self.make_inside(&found);
+            self.make_inside(&found, Wide::AreHidden);
         }
     }
 
-    fn make_inside(&mut self, found: &HashSet<String>) {
+    fn make_inside(&mut self, found: &HashSet<String>, wide: Wide) {
         let mut made = HashMap::new();
         for (name, decl) in self.unit.instances.clone() {
             if found.contains(&name.value)
-                && let Some(inside) = self.inside(&name, &decl.header.value)
+                && let Some(inside) = self.inside(&name, &decl.header.value, wide)
             {
                 made.insert(name.value, inside);
             }
@@ -111,10 +125,9 @@ impl Lower<'_> {
         });
         rewrite::paths(&mut self.unit, &mut |path| {
             if let Some((header, field)) = rewrite::two_names(path)
-                && let Some(meta) = made.get(header).and_then(|inside| inside.field(field))
+                && let Some(place) = made.get(header).and_then(|inside| inside.field(field))
             {
-                let span = path_span(path);
-                *path = super::build::path(&["meta", meta], span);
+                *path = path_to(place, path_span(path));
             }
         });
     }
@@ -182,10 +195,14 @@ impl Lower<'_> {
     }
 
     /// The metadata of a header; `None` where it has a field that is no number.
-    fn inside(&mut self, name: &Sp<String>, header: &str) -> Option<Inside> {
+    fn inside(&mut self, name: &Sp<String>, header: &str, wide: Wide) -> Option<Inside> {
         let (_, decl) = self.unit.headers.iter().find(|(known, _)| known.value == *header)?;
         let bits = |field: &FieldDecl| match field {
-            FieldDecl::Bits(TypeRef::Bits(bits)) if bits.value <= BITS_MAX => Some(bits.value),
+            FieldDecl::Bits(TypeRef::Bits(bits))
+                if bits.value <= BITS_MAX || wide == Wide::AreHidden && bits.value % 8 == 0 =>
+            {
+                Some(bits.value)
+            }
             _ => None,
         };
         let fields: Vec<(String, u64)> = decl
@@ -196,16 +213,21 @@ impl Lower<'_> {
         if decl.controller.is_some() {
             return None;
         }
-        let mut meta = |field: &str, bits: u64| {
-            let made = self.names.fresh(&format!("{}_{field}", name.value), "");
+        let mut place = |field: &str, bits: u64| {
+            let wanted = format!("{}_{field}", name.value);
+            if bits > BITS_MAX {
+                let header = self.hidden_header(&Type::Bit(bits as u32), &wanted, name.span);
+                return [header, HIDDEN_FIELD.to_owned()];
+            }
+            let made = self.names.fresh(&wanted, "");
             let ty = TypeRef::Bits(Sp::new(bits, name.span));
             let decl = MetaDecl { ty, carried: false };
             self.unit.metadata.push((Sp::new(made.clone(), name.span), decl));
-            made
+            ["meta".to_owned(), made]
         };
-        let valid = meta("valid", 1);
+        let valid = place("valid", 1);
         let fields = fields.into_iter().map(|(field, bits)| {
-            let made = meta(&field, bits);
+            let made = place(&field, bits);
             (field, made)
         });
         let fields = fields.collect();
@@ -284,7 +306,7 @@ fn changed<'f>(
             let is_valid = name.value == "set_valid";
             let headers = args.iter().filter_map(path_of).filter_map(|path| made.get(first(path)));
             let one = number(u128::from(is_valid), 1, span);
-            headers.map(|inside| assign(meta(&inside.valid, span), one.clone(), span)).collect()
+            headers.map(|inside| assign(path_to(&inside.valid, span), one.clone(), span)).collect()
         }
         StmtKind::Assign(to, _, from) => {
             let Some(from) = path_of(from) else { return vec![statement] };
@@ -302,8 +324,8 @@ fn copied<'f>(
     fields_of: &dyn Fn(&Path) -> Option<&'f Vec<String>>,
     span: SourceSpan,
 ) -> Vec<Stmt> {
-    let part = |of: &Path, field: &str| match made.get(first(of)) {
-        Some(inside) => meta(inside.field(field).unwrap_or_default(), span),
+    let part = |of: &Path, field: &str| match made.get(first(of)).and_then(|one| one.field(field)) {
+        Some(place) => path_to(place, span),
         None => {
             let mut path = of.clone();
             path.parts.push(PathPart::Name(Sp::new(field.to_owned(), span)));
@@ -326,8 +348,8 @@ fn copied<'f>(
     vec![Stmt { kind: StmtKind::If(is_valid, then, vec![call("set_invalid")]), span }]
 }
 
-fn meta(name: &str, span: SourceSpan) -> Path {
-    super::build::path(&["meta", name], span)
+fn path_to([first, second]: &Place, span: SourceSpan) -> Path {
+    super::build::path(&[first, second], span)
 }
 
 fn assign(to: Path, value: AstExpr, span: SourceSpan) -> Stmt {

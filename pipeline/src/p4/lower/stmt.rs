@@ -215,7 +215,7 @@ impl Lower<'_> {
         let Val::Scalar(left) = left else { return };
         let mut value = self.operate(operator, left, right, &ty, span);
         if matches!(place, Val::Choice(_)) && self.place != Place::Parser {
-            value = self.keep(value);
+            value = self.keep_as(value, &ty);
         }
         self.assign(&place, &Val::Scalar(value), &ty, span);
     }
@@ -263,6 +263,9 @@ impl Lower<'_> {
         span: SourceSpan,
     ) {
         let (ty, of_base) = (self.type_of(of), self.type_of(base));
+        if wide::is_wide(&ty) {
+            return self.no_wide(&ty, span);
+        }
         let bits = self.bits(&ty, span);
         let mut place = self.place_of(of);
         let mut at = self.scalar(base);

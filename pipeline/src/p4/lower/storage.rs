@@ -11,6 +11,9 @@ use super::names::{self, Fields};
 use crate::ast::{self, FieldDecl, HeaderDecl, InstanceDecl, PathPart, Sp, StmtKind, TypeRef};
 use crate::ir::{BuiltinError, SourceSpan};
 
+/// The field of a hidden header.
+pub(super) const HIDDEN_FIELD: &str = "value";
+
 /// The type of a part of a struct or tuple.
 pub(super) fn part(ty: &Type, name: &str) -> Option<Type> {
     match ty {
@@ -143,6 +146,12 @@ impl Lower<'_> {
 
     /// A header that never leaves, for a value that is no number.
     fn hidden(&mut self, ty: &Type, wanted: &str, span: SourceSpan) -> Val {
+        let name = self.hidden_header(ty, wanted, span);
+        Val::Scalar(named(&[&name, HIDDEN_FIELD], span))
+    }
+
+    /// The name of such a header.
+    pub(super) fn hidden_header(&mut self, ty: &Type, wanted: &str, span: SourceSpan) -> String {
         if matches!(ty.base(), Type::Bit(bits) | Type::Int(bits) if bits % 8 != 0) {
             self.unsupported(
                 span,
@@ -151,14 +160,14 @@ impl Lower<'_> {
         }
         let header = self.names.fresh(&format!("{wanted}_t"), "");
         let mut fields = Vec::new();
-        self.header_field(&Fields::default(), "value", ty.base(), span, &mut fields);
+        self.header_field(&Fields::default(), HIDDEN_FIELD, ty.base(), span, &mut fields);
         let decl = HeaderDecl { fields, bytes: None, word: None, controller: None };
         self.unit.headers.push((Sp::new(header.clone(), span), decl));
         let name = self.names.visible(wanted, self.env.clone().prefix());
         let decl = InstanceDecl { header: Sp::new(header, span), stack: None };
         self.unit.instances.push((Sp::new(name.clone(), span), decl));
         self.hidden.push(name.clone());
-        Val::Scalar(named(&[&name, "value"], span))
+        name
     }
 
     /// Notes the lists that `@field_list(1, 2)` puts a field into.

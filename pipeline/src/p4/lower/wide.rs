@@ -92,7 +92,7 @@ fn reads(value: &AstExpr, place: &AstExpr) -> bool {
 }
 
 /// The slices of so many bits, highest first; each ends at a multiple of 128 bits.
-fn slices(bits: u32) -> impl Iterator<Item = (u32, u32)> {
+pub(super) fn slices(bits: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..bits).step_by(BITS_MAX as usize).rev().map(move |low| ((low + BITS_MAX).min(bits) - 1, low))
 }
 
@@ -116,6 +116,12 @@ pub(super) fn constant(value: &BigInt, bits: u32, span: SourceSpan) -> AstExpr {
         .map(part)
         .reduce(|high, low| binary(AstBin::Concat, high, low, span))
         .unwrap_or_else(|| number(0, bits, span))
+}
+
+/// What the bits of an `int<bits>` mean; a number that is written in one piece is below 2 to the 128.
+pub(super) fn signed(value: u128, bits: u32) -> BigInt {
+    let is_negative = bits <= BITS_MAX && value >> (bits - 1) & 1 == 1;
+    BigInt::from(value) - if is_negative { BigInt::from(1) << bits } else { BigInt::from(0) }
 }
 
 /// An operand of a concatenation, in a form that says how wide it is.
