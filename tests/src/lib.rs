@@ -54,3 +54,24 @@ pub fn has_tool(name: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(name).is_file())
 }
+
+/// The network namespace of a process, by which [`is_gone`] finds others that are in it.
+pub fn network_of(process: u32) -> PathBuf {
+    std::fs::read_link(format!("/proc/{process}/ns/net")).expect("the network of a process")
+}
+
+/// True if within five seconds no process is in this network any more, so that its interfaces are gone.
+pub fn is_gone(network: &std::path::Path) -> bool {
+    let is_in = |process: std::fs::DirEntry| {
+        std::fs::read_link(process.path().join("ns/net")).is_ok_and(|one| one == network)
+    };
+    let is_used = || std::fs::read_dir("/proc").expect("/proc").flatten().any(is_in);
+    let started = std::time::Instant::now();
+    while is_used() {
+        if started.elapsed() > std::time::Duration::from_secs(5) {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    true
+}

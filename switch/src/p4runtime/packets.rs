@@ -4,7 +4,7 @@
 //! packet's egress made it valid; its fields become metadata. A packet out gets the header with `controller:
 //! packet_out` in front, with values from its metadata, and enters ingress by the CPU port.
 
-use wireyard_pipeline::ids::HeaderId;
+use wireyard_pipeline::ids::{HeaderId, Id};
 use wireyard_pipeline::ir::{ControllerHeader, Field};
 
 use super::arbitration::StreamId;

@@ -175,6 +175,7 @@ fn width(value: &AstExpr) -> Option<u32> {
         Ast::Slice { high, low, .. } => u32::try_from(known(high)? - known(low)? + 1).ok(),
         Ast::Binary(AstBin::Concat, a, b) => Some(width(a)? + width(b)?),
         Ast::Cast(bits, _) => u32::try_from(bits.value).ok(),
+        Ast::Mux(_, a, b) => width(a).or_else(|| width(b)),
         _ => None,
     }
 }
