@@ -31,6 +31,7 @@ pub mod live;
 mod memory;
 mod node_state;
 pub mod output;
+mod parallel;
 mod part;
 pub mod partition;
 mod probe;

@@ -2,7 +2,8 @@
 //! computes them.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::build::Options;
@@ -11,6 +12,7 @@ use super::engine::{Lab, Outcome, Pulse};
 use super::error::LabError;
 use super::failure_trace;
 use super::foreign;
+use super::parallel;
 use super::queues::{self, Wrong};
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
@@ -152,41 +154,30 @@ pub fn run_all(
     about: &About,
     pulse: &(dyn Fn(usize, Pulse) -> bool + Sync),
 ) -> Result<Sweep, LabError> {
-    let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<Result<Run, LabError>>>> =
         Mutex::new(seeds.iter().map(|_| None).collect());
     let stopped = AtomicBool::new(false);
-    let work = || {
-        while !stopped.load(Ordering::Relaxed) {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&seed) = seeds.get(index) else { return };
-            let options = Options { seed: Some(seed), ..options };
-            let mut last = None;
-            let mut go_on = |now: Pulse| {
-                last = Some(now);
-                if !pulse(index, now) {
-                    stopped.store(true, Ordering::Relaxed);
-                }
-                !stopped.load(Ordering::Relaxed)
-            };
-            let result = run(scenario, options, about, &mut go_on);
-            // What cannot be built for one seed cannot for another.
-            if result.is_err() {
-                stopped.store(true, Ordering::Relaxed);
+    let stop = || stopped.store(true, Ordering::Relaxed);
+    let is_stopped = || stopped.load(Ordering::Relaxed);
+    parallel::each(jobs, seeds.len(), |index| {
+        let options = Options { seed: Some(seeds[index]), ..options };
+        let mut last = None;
+        let mut go_on = |now: Pulse| {
+            last = Some(now);
+            if !pulse(index, now) {
+                stop();
             }
-            // A run may end before its time.
-            if let Some(last) = last
-                && !pulse(index, Pulse { now: last.end, ..last })
-            {
-                stopped.store(true, Ordering::Relaxed);
-            }
-            sync::lock(&done)[index] = Some(result);
+            !is_stopped()
+        };
+        let result = run(scenario, options, about, &mut go_on);
+        // What cannot be built for one seed cannot for another. A run may end before its time.
+        if result.is_err()
+            || last.is_some_and(|last| !pulse(index, Pulse { now: last.end, ..last }))
+        {
+            stop();
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, seeds.len().max(1)) {
-            scope.spawn(work);
-        }
+        sync::lock(&done)[index] = Some(result);
+        if is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut sweep = Sweep { runs: Vec::new(), left: Vec::new() };

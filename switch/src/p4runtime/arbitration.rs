@@ -10,7 +10,8 @@ use crate::control::{ControlError, invalid};
 
 /// Maximum number of open streams.
 pub const STREAMS_MAX: usize = 64;
-/// Maximum number of roles that have had an election id, which is kept for as long as the device runs.
+/// Maximum number of roles whose highest election id is kept. Beyond it that of the role without a stream which was elected longest ago
+/// goes, so that nobody locks others out with names.
 const ROLES_MAX: usize = 1024;
 /// Maximum length in bytes of the name of a role.
 const ROLE_BYTES_MAX: usize = 256;
@@ -54,12 +55,21 @@ struct Stream {
     election: Option<u128>,
 }
 
+/// The elections of a role.
+#[derive(Clone, Copy, Debug)]
+struct Elections {
+    /// The highest id so far.
+    highest: u128,
+    /// The number of the last one among all of the device.
+    last: u64,
+}
+
 /// All streams of a device.
 #[derive(Debug, Default)]
 pub struct Arbitration {
     streams: BTreeMap<StreamId, Stream>,
-    /// The highest election id so far of each role.
-    highest: BTreeMap<String, u128>,
+    elections: BTreeMap<String, Elections>,
+    elected: u64,
     next: u64,
 }
 
@@ -101,7 +111,7 @@ impl Arbitration {
     /// Sets role and election id of a stream. Returns notices, that of the new primary last.
     ///
     /// # Errors
-    /// The stream is to be closed: its election id is in use, it changed its role, or there is no room for its role
+    /// The stream is to be closed: its election id is in use, it changed its role, or the name of its role is too long
     /// ([`ControlError::ResourceExhausted`]).
     pub fn update(
         &mut self,
@@ -124,14 +134,18 @@ impl Arbitration {
         {
             return invalid(format!("election id {election} is used by another controller"));
         }
-        self.has_room_for(role, election.is_some())?;
+        if role.len() > ROLE_BYTES_MAX {
+            return Err(ControlError::ResourceExhausted(format!(
+                "the name of the role has {} bytes, and {ROLE_BYTES_MAX} are kept: take a shorter one",
+                role.len()
+            )));
+        }
         let before = self.primary(role);
         if let Some(stream) = self.streams.get_mut(&id) {
             (stream.role, stream.election) = (Some(role.to_owned()), election);
         }
         if let Some(election) = election {
-            let highest = self.highest.entry(role.to_owned()).or_insert(election);
-            *highest = (*highest).max(election);
+            self.note_election(role, election);
         }
         Ok(match before == self.primary(role) && self.primary(role) != Some(id) {
             true => self.notice(id).into_iter().collect(),
@@ -139,20 +153,27 @@ impl Arbitration {
         })
     }
 
-    /// Checks that there is room for a role; one with an election id is stored with it.
-    fn has_room_for(&self, role: &str, is_elected: bool) -> Result<(), ControlError> {
-        if role.len() > ROLE_BYTES_MAX {
-            return Err(ControlError::ResourceExhausted(format!(
-                "the name of the role has {} bytes, and {ROLE_BYTES_MAX} are kept: take a shorter one",
-                role.len()
-            )));
+    fn note_election(&mut self, role: &str, election: u128) {
+        if self.elections.len() >= ROLES_MAX && !self.elections.contains_key(role) {
+            let is_live =
+                |role: &str| self.streams.values().any(|one| one.role.as_deref() == Some(role));
+            // The role without a name is always there.
+            let left = self.elections.iter().filter(|(role, _)| !role.is_empty() && !is_live(role));
+            let oldest = left.min_by_key(|(_, elections)| elections.last);
+            if let Some(oldest) = oldest.map(|(role, _)| role.clone()) {
+                self.elections.remove(&oldest);
+            }
         }
-        if is_elected && self.highest.len() >= ROLES_MAX && !self.highest.contains_key(role) {
-            return Err(ControlError::ResourceExhausted(format!(
-                "{ROLES_MAX} roles have had election ids, which are kept until the switch ends: take one of these roles"
-            )));
-        }
-        Ok(())
+        self.elected += 1;
+        let first = Elections { highest: election, last: self.elected };
+        let elections = self.elections.entry(role.to_owned()).or_insert(first);
+        elections.highest = elections.highest.max(election);
+        elections.last = self.elected;
+    }
+
+    /// The highest election id of a role so far.
+    fn highest(&self, role: &str) -> Option<u128> {
+        self.elections.get(role).map(|elections| elections.highest)
     }
 
     /// Closes a stream. Returns notices.
@@ -168,22 +189,22 @@ impl Arbitration {
 
     /// The primary of a role: the live stream with the highest election id so far.
     pub fn primary(&self, role: &str) -> Option<StreamId> {
-        let highest = self.highest.get(role)?;
+        let highest = self.highest(role)?;
         let mut streams = self.streams.iter();
         let found = streams.find(|(_, stream)| {
-            stream.role.as_deref() == Some(role) && stream.election == Some(*highest)
+            stream.role.as_deref() == Some(role) && stream.election == Some(highest)
         });
         found.map(|(id, _)| *id)
     }
 
     /// All primaries.
     pub fn primaries(&self) -> impl Iterator<Item = StreamId> + '_ {
-        self.highest.keys().filter_map(|role| self.primary(role))
+        self.elections.keys().filter_map(|role| self.primary(role))
     }
 
     /// Roles with a primary, and its stream.
     pub fn by_role(&self) -> impl Iterator<Item = (String, StreamId)> + '_ {
-        self.highest.keys().filter_map(|role| Some((role.clone(), self.primary(role)?)))
+        self.elections.keys().filter_map(|role| Some((role.clone(), self.primary(role)?)))
     }
 
     /// Number of open streams.
@@ -196,7 +217,7 @@ impl Arbitration {
     /// # Errors
     /// [`ControlError::PermissionDenied`]; [`ControlError::NotFound`]: no controller has had the role.
     pub fn may_write(&self, role: &str, election: Option<u128>) -> Result<(), ControlError> {
-        let highest = self.highest.get(role).copied();
+        let highest = self.highest(role);
         let mut roles = self.streams.values().map(|stream| stream.role.as_deref());
         // The role without a name is always there.
         if !role.is_empty() && highest.is_none() && !roles.any(|known| known == Some(role)) {
@@ -221,7 +242,7 @@ impl Arbitration {
             Some(_) => Standing::Backup,
             None => Standing::BackupWithoutPrimary,
         };
-        let election = self.highest.get(&role).copied();
+        let election = self.highest(&role);
         Some(Notice { stream: id, role, election, standing })
     }
 

@@ -4,8 +4,9 @@
 //! continue.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wireyard_pipeline::diag::suggest;
@@ -15,7 +16,7 @@ use super::records::Record;
 use super::{Changed, Point, Study};
 use crate::lab::build::Options;
 use crate::lab::results::About;
-use crate::lab::{Outcome, scenario, sweep};
+use crate::lab::{Outcome, parallel, scenario, sweep};
 use crate::library::LIBRARIES;
 use crate::program::EngineKind;
 use crate::sync;
@@ -72,25 +73,22 @@ impl Runner<'_> {
         seed: u64,
         stop: &AtomicBool,
     ) -> Option<Record> {
-        let ran = catch_unwind(AssertUnwindSafe(|| self.figures(point, seed, stop)));
+        let ran = catch_unwind(AssertUnwindSafe(|| self.measure((number, point), seed, stop)));
         let ran = ran
             .unwrap_or_else(|_| Err("the run panicked: this is a mistake in Wireyard".to_owned()));
-        let (figures, units) = (BTreeMap::new(), BTreeMap::new());
-        let failed = Record { point: number, seed, failed: None, passed: false, figures, units };
-        match ran {
-            Ok(None) => None,
-            Ok(Some((passed, figures, units))) => Some(Record { passed, figures, units, ..failed }),
-            Err(why) => Some(Record { failed: Some(why), ..failed }),
-        }
+        ran.unwrap_or_else(|why| {
+            let (figures, units) = (BTreeMap::new(), BTreeMap::new());
+            let failed = Some(why);
+            Some(Record { point: number, seed, failed, passed: false, figures, units })
+        })
     }
 
-    #[expect(clippy::type_complexity, reason = "stopped or not, passed or not, figures, units")]
-    fn figures(
+    fn measure(
         &self,
-        point: &Point,
+        (number, point): (usize, &Point),
         seed: u64,
         stop: &AtomicBool,
-    ) -> Result<Option<(bool, BTreeMap<String, f64>, BTreeMap<String, String>)>, String> {
+    ) -> Result<Option<Record>, String> {
         let scenario = Arc::new(self.scenario(point)?);
         let options =
             Options { engine: self.engine, seed: Some(seed), workers: 1, captures: false };
@@ -115,7 +113,14 @@ impl Runner<'_> {
         let figures = finite.map(|figure| (figure.name.clone(), figure.value)).collect();
         let shown = self.study.figures.iter().filter_map(|name| run.report.find(name));
         let units = shown.map(|figure| (figure.name.clone(), figure.unit.name().to_owned()));
-        Ok(Some((run.report.passed(), figures, units.collect())))
+        Ok(Some(Record {
+            point: number,
+            seed,
+            failed: None,
+            passed: run.report.passed(),
+            figures,
+            units: units.collect(),
+        }))
     }
 
     /// Does runs, `jobs` at a time; calls `take` with each when it is over.
@@ -129,30 +134,28 @@ impl Runner<'_> {
         stop: &AtomicBool,
         take: &mut (dyn FnMut(Record) -> Result<(), E> + Send),
     ) -> Result<(), E> {
-        let next = AtomicUsize::new(0);
         let take = Mutex::new((take, None));
-        let locked = || sync::lock(&take);
-        let work = || {
-            while !stop.load(Ordering::Relaxed)
-                && let Some((number, point, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed))
-            {
-                let Some(record) = self.one((*number, point), *seed, stop) else { break };
-                let changed = self.study.changed();
-                let mut taking = locked();
-                // Behind an error nothing is taken: what stores the runs may have stopped in the middle of one.
-                if taking.1.is_some() {
-                    break;
-                }
-                let taken = changed.map_or_else(|| (taking.0)(record), |why| Err(why.into()));
-                if let Err(error) = taken {
-                    taking.1 = Some(error);
-                    break;
-                }
+        parallel::each(jobs, runs.len(), |index| {
+            if stop.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
             }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..jobs.clamp(1, runs.len().max(1)) {
-                scope.spawn(work);
+            let (number, point, seed) = runs[index];
+            let Some(record) = self.one((number, point), seed, stop) else {
+                return ControlFlow::Break(());
+            };
+            let changed = self.study.changed();
+            let mut taking = sync::lock(&take);
+            // Behind an error nothing is taken: what stores the runs may have stopped in the middle of one.
+            if taking.1.is_some() {
+                return ControlFlow::Break(());
+            }
+            let taken = changed.map_or_else(|| (taking.0)(record), |why| Err(why.into()));
+            match taken {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    taking.1 = Some(error);
+                    ControlFlow::Break(())
+                }
             }
         });
         take.into_inner().unwrap_or_else(PoisonError::into_inner).1.map_or(Ok(()), Err)

@@ -62,17 +62,23 @@ fn streams_have_a_bound() {
 #[test]
 fn roles_have_a_bound_in_number_and_length() {
     let mut all = Arbitration::default();
-    for n in 0..ROLES_MAX {
+    let live = all.open().unwrap();
+    all.update(live, "live", Some(7)).unwrap();
+    let elect = |all: &mut Arbitration, role: &str, election: u128| {
         let id = all.open().unwrap();
-        all.update(id, &format!("role {n}"), Some(1)).unwrap();
+        all.update(id, role, Some(election)).unwrap();
         all.close(id);
+    };
+    elect(&mut all, "", 9);
+    for n in 0..ROLES_MAX {
+        elect(&mut all, &format!("role {n}"), 5);
     }
+    // The role without a name, one with a stream and the latest ones are kept, the first ones are not.
+    assert_eq!((all.highest(""), all.highest("live")), (Some(9), Some(7)));
+    assert_eq!((all.highest("role 1"), all.highest("role 2")), (None, Some(5)));
     let id = all.open().unwrap();
-    let more = all.update(id, "one more", Some(1)).unwrap_err();
-    assert!(matches!(more, ControlError::ResourceExhausted(_)), "{more}");
     let long = all.update(id, &"r".repeat(ROLE_BYTES_MAX + 1), None).unwrap_err();
     assert!(matches!(long, ControlError::ResourceExhausted(_)), "{long}");
-    assert!(all.update(id, "role 0", Some(2)).is_ok(), "one that is known");
 }
 
 #[test]
