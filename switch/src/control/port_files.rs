@@ -59,8 +59,10 @@ impl Control {
         let joined = spec.capture.as_deref().and_then(Identity::known).and_then(|wanted| {
             captures.find(|capture| Identity::known(&capture.path).as_ref() == Some(&wanted))
         });
-        let capture = spec.capture.iter().filter(|_| joined.is_none());
-        let exists = spec.out.iter().chain(capture).find(|path| is_regular(path)).cloned();
+        let capture = spec.capture.iter().filter(|path| joined.is_none() && is_regular(path));
+        // Nor a link, a device or a pipe, whose reader the worker would wait for.
+        let output = spec.out.iter().filter(|path| fs::symlink_metadata(path).is_ok());
+        let exists = output.chain(capture).next().cloned();
         if let Some(joined) = joined {
             spec.capture = Some(joined.path.clone());
         }

@@ -6,7 +6,7 @@
 //! transmission are there. It is received there too, unless several workers serve the port. A packet that ingress sends
 //! to a port of another worker goes through a single-producer ring ([`mesh`](super::mesh)) and is offered to that
 //! worker's traffic manager. The charge of its priority group stays with the worker of its ingress port and comes back
-//! through a second ring when the packet has left ([`crate::tm`], borrow).
+//! through a second ring when the packet has left ([`crate::tm`], shared).
 //!
 //! Packets of one flow are received on one queue of a port and go through the same rings, so their order is kept. A
 //! worker whose ring to another is nearly full receives nothing from its ports: packets then wait outside of the

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::set;
 use super::subscribe;
-use super::tree::{self, Entry, Seen};
+use super::tree::{self, Entry, Seen, Tree};
 use crate::control::{Control, ControlError};
 use crate::core::PortReport;
 use crate::management::service::Management;
@@ -37,13 +37,11 @@ const WAITING_MAX: usize = 64;
 /// Maximum number of paths of one request.
 pub(super) const PATHS_MAX: usize = 4096;
 
-type Tree = Arc<Vec<Entry>>;
-
 /// The service of one device.
 #[derive(Clone)]
 pub struct Service {
     management: Management,
-    tree: Arc<Mutex<Option<(Instant, Tree)>>>,
+    tree: Arc<Mutex<Option<(Instant, Arc<Tree>)>>>,
     streams: Arc<AtomicUsize>,
 }
 
@@ -69,7 +67,7 @@ impl Service {
     }
 
     /// The tree, at most [`FRESH`] old.
-    pub(super) async fn tree(&self) -> Result<Tree, Status> {
+    pub(super) async fn tree(&self) -> Result<Arc<Tree>, Status> {
         let mut known = self.tree.lock().await;
         if let Some((at, tree)) = known.as_ref()
             && at.elapsed() < FRESH
@@ -169,23 +167,26 @@ pub(super) fn check_origin(prefix: Option<&Path>, path: &Path) -> Result<(), Sta
 
 /// Maximum number of values that the paths of a request select together: an answer has all, and a subscription keeps and compares each.
 const VALUES_MAX: usize = 20_000;
-/// Maximum number of comparisons of a path with a leaf, for one request or one look of a subscription.
-const LOOKS_MAX: usize = 1 << 22;
+/// Maximum number of comparisons of a path with a leaf, for one request or at one time of a subscription: some 25 ms, in which no other
+/// request is answered. A path that names its interface is compared with the leaves of that one.
+const COMPARISONS_MAX: usize = 1 << 20;
 
-/// Checks that the paths of a request select no more values than fit, and compare with few enough leaves.
+/// Checks that the paths of a request select no more values of this kind than fit, and compare with few enough leaves.
 pub(super) fn check_values<'p>(
-    tree: &[Entry],
-    paths: impl ExactSizeIterator<Item = &'p Path>,
+    tree: &Tree,
+    kind: DataType,
+    paths: impl Iterator<Item = &'p Path> + Clone,
 ) -> Result<(), Status> {
-    if paths.len().saturating_mul(tree.len()) > LOOKS_MAX {
+    let comparisons: usize = paths.clone().map(|path| tree.near(path).len()).sum();
+    if comparisons > COMPARISONS_MAX {
         return Err(Status::resource_exhausted(format!(
-            "{} paths are too many for the {} values of this device: ask for /interfaces, or for fewer at once",
-            paths.len(),
-            tree.len()
+            "these are too many paths for the {} values of this device: name the interfaces, ask for /interfaces, or for fewer at once",
+            tree.entries().len()
         )));
     }
-    let under = |path: &Path| tree.iter().filter(|entry| tree::is_under(path, entry)).count();
-    let values: usize = paths.map(under).sum();
+    let selects =
+        |path: &Path| tree.under(path).filter(|entry| tree::is_of_type(entry, kind)).count();
+    let values: usize = paths.map(selects).sum();
     if values > VALUES_MAX {
         return Err(Status::resource_exhausted(format!(
             "the paths select {values} values, at most {VALUES_MAX}"
@@ -242,12 +243,11 @@ impl GNmi for Service {
         let tree = self.tree().await?;
         let join = |path| known(request.prefix.as_ref(), path);
         let paths = request.path.iter().map(join).collect::<Result<Vec<_>, Status>>()?;
-        check_values(&tree, paths.iter())?;
+        check_values(&tree, kind, paths.iter())?;
         let one = |path: Path| {
-            let found = tree.iter().filter(|entry| tree::is_under(&path, entry));
+            let found = tree.under(&path);
             let found: Vec<&Entry> = found.filter(|entry| tree::is_of_type(entry, kind)).collect();
-            let names_one =
-                |key: &String| key != "*" && !tree.iter().any(|entry| entry.interface == *key);
+            let names_one = |key: &String| key != "*" && !tree.has(key);
             let mut keys = path.elem.iter().flat_map(|elem| elem.key.values());
             if let Some(name) = keys.find(|key| names_one(key)) {
                 return Err(Status::not_found(format!("there is no interface {name}")));

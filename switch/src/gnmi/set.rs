@@ -5,7 +5,7 @@
 use tonic::Status;
 
 use super::service::{PATHS_MAX, check_origin, text};
-use super::tree::{self, Entry, Leaf};
+use super::tree::{self, Leaf, Tree};
 use crate::control::ControlError;
 use crate::management::service::Management;
 use crate::p4runtime::proto::gnmi::typed_value::Value;
@@ -18,7 +18,7 @@ pub(super) type Change = (PortNumber, bool);
 
 /// The changes of a request in the order of gNMI, first `replace`, then `update`; and the result of each.
 pub(super) fn changes(
-    tree: &[Entry],
+    tree: &Tree,
     request: &SetRequest,
 ) -> Result<(Vec<Change>, Vec<UpdateResult>), Status> {
     if !request.delete.is_empty() || !request.union_replace.is_empty() {
@@ -40,7 +40,7 @@ pub(super) fn changes(
 }
 
 /// The change that an update requests.
-fn change(prefix: Option<&Path>, update: &Update, tree: &[Entry]) -> Result<Change, Status> {
+fn change(prefix: Option<&Path>, update: &Update, tree: &Tree) -> Result<Change, Status> {
     let path = update.path.clone().unwrap_or_default();
     check_origin(prefix, &path)?;
     let path = tree::join(prefix, &path);
@@ -57,7 +57,7 @@ fn change(prefix: Option<&Path>, update: &Update, tree: &[Entry]) -> Result<Chan
         let wrong = || Status::invalid_argument(format!("{place} is true or false"));
         return Ok((entry.port, is_up.ok_or_else(wrong)?));
     }
-    Err(match tree.iter().any(|entry| tree::is_under(&path, entry)) {
+    Err(match tree.under(&path).next().is_some() {
         true => Status::unimplemented(format!(
             "{place} is not set by gNMI: interfaces/interface[name=..]/config/enabled of one interface is, alone"
         )),
@@ -68,13 +68,15 @@ fn change(prefix: Option<&Path>, update: &Update, tree: &[Entry]) -> Result<Chan
 /// Makes the changes; if one fails, the ports are set back to their previous state.
 pub(super) fn make(
     management: &Management,
-    tree: &[Entry],
+    tree: &Tree,
     changes: &[Change],
 ) -> Result<(), ControlError> {
     for (done, (port, is_up)) in changes.iter().enumerate() {
         if let Err(error) = management.shut_port(*port, !is_up) {
             let was_up = |port: PortNumber| {
-                tree.iter().any(|entry| entry.port == port && entry.leaf == Leaf::Flag(true))
+                tree.entries()
+                    .iter()
+                    .any(|entry| entry.port == port && entry.leaf == Leaf::Flag(true))
             };
             for (port, _) in &changes[..done] {
                 // The first error is reported already.

@@ -14,7 +14,8 @@ use super::service::{
     Counted, PATHS_MAX, Service, check_models, check_values, encoding, known, notification,
     reflected,
 };
-use super::tree::{self, Entry, Leaf, Place};
+use super::tree::{Entry, Leaf, Place, Tree};
+use crate::p4runtime::proto::gnmi::get_request::DataType;
 use crate::p4runtime::proto::gnmi::subscribe_request::Request as Asked;
 use crate::p4runtime::proto::gnmi::subscribe_response::Response as Answer;
 use crate::p4runtime::proto::gnmi::subscription_list::Mode;
@@ -47,6 +48,8 @@ struct Subscription {
     /// The prefix of its notifications.
     prefix: Option<Path>,
     watches: Vec<Watch>,
+    /// Leaves of the device when the watches were checked last.
+    leaves: usize,
     encoding: Encoding,
     outgoing: Sender<Result<SubscribeResponse, Status>>,
 }
@@ -149,7 +152,7 @@ fn subscription(
         watches.push(Watch { path, interval, only_changes, due, sent: Vec::new() });
     }
     let prefix = reflected(list.prefix.as_ref());
-    Ok(Subscription { prefix, watches, encoding, outgoing })
+    Ok(Subscription { prefix, watches, encoding, outgoing, leaves: 0 })
 }
 
 impl Subscription {
@@ -158,14 +161,19 @@ impl Subscription {
         sent.map_err(|_| None)
     }
 
+    /// Checks that the device has no more values than fit.
+    fn check(&mut self, all: &Tree) -> Result<(), Status> {
+        self.leaves = all.entries().len();
+        check_values(all, DataType::All, self.watches.iter().map(|watch| &watch.path))
+    }
+
     /// Sends all values, and the message that marks their end.
     async fn begin(&mut self, service: &Service, sends_values: bool) -> Goes {
         let all = service.tree().await?;
-        check_values(&all, self.watches.iter().map(|watch| &watch.path)).map_err(Some)?;
+        self.check(&all).map_err(Some)?;
         for at in 0..self.watches.len() {
             let watch = &mut self.watches[at];
-            let found = all.iter().filter(|entry| tree::is_under(&watch.path, entry));
-            watch.sent = found.cloned().collect();
+            watch.sent = all.under(&watch.path).cloned().collect();
             if sends_values && !watch.sent.is_empty() {
                 let message = notification(self.prefix.clone(), watch.sent.iter(), self.encoding);
                 self.send(Answer::Update(message)).await?;
@@ -178,14 +186,17 @@ impl Subscription {
     async fn look(&mut self, service: &Service) -> Goes {
         let now = Instant::now();
         let all = service.tree().await?;
+        // Ports were added or removed.
+        if all.entries().len() != self.leaves {
+            self.check(&all).map_err(Some)?;
+        }
         for at in 0..self.watches.len() {
             let watch = &mut self.watches[at];
             if watch.due > now {
                 continue;
             }
             watch.due = now + watch.interval.unwrap_or(LOOK);
-            let found: Vec<Entry> =
-                all.iter().filter(|entry| tree::is_under(&watch.path, entry)).cloned().collect();
+            let found: Vec<Entry> = all.under(&watch.path).cloned().collect();
             let (before, there) = (by_place(&watch.sent), by_place(&found));
             let is_new = |entry: &Entry| before.get(&entry.place()) != Some(&&entry.leaf);
             let all_of_them = watch.interval.is_some() && !watch.only_changes;

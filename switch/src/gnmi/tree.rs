@@ -149,14 +149,50 @@ fn values((report, link, is_shut): &Seen, name: &str) -> [Leaf; LEAVES.len()] {
     ]
 }
 
+/// The values of a device.
+pub(super) struct Tree {
+    entries: Vec<Entry>,
+    /// The first leaf of each interface, which has as many as [`LEAVES`].
+    first: HashMap<String, usize>,
+}
+
+impl Tree {
+    /// All leaves.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// True if there is an interface of this name.
+    pub(super) fn has(&self, interface: &str) -> bool {
+        self.first.contains_key(interface)
+    }
+
+    /// The leaves at a path, or below it.
+    pub(super) fn under<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Entry> {
+        self.near(path).iter().filter(|entry| is_under(path, entry))
+    }
+
+    /// The leaves that a path is compared with: those of an interface that it names, or all.
+    pub(super) fn near(&self, path: &Path) -> &[Entry] {
+        let name = path.elem.get(1).and_then(|elem| elem.key.get("name"));
+        match name.filter(|name| *name != "*") {
+            None => &self.entries,
+            Some(name) => match self.first.get(name) {
+                Some(first) => self.entries.get(*first..*first + LEAVES.len()).unwrap_or_default(),
+                None => &[],
+            },
+        }
+    }
+}
+
 /// The tree of these ports. The name of an interface is the short name of its port, followed by the port's number if
 /// several share the name.
-pub(super) fn of(ports: &[Seen]) -> Vec<Entry> {
+pub(super) fn of(ports: &[Seen]) -> Tree {
     let mut uses = HashMap::new();
     for (report, ..) in ports {
         *uses.entry(short_name(report)).or_insert(0) += 1;
     }
-    let mut all = Vec::new();
+    let (mut entries, mut first) = (Vec::new(), HashMap::new());
     for seen in ports {
         let report = &seen.0;
         let short = short_name(report);
@@ -167,9 +203,10 @@ pub(super) fn of(ports: &[Seen]) -> Vec<Entry> {
         let leaves = LEAVES.into_iter().zip(values(seen, &name));
         let port = report.port;
         let entry = |(names, leaf)| Entry { interface: name.clone(), names, leaf, port };
-        all.extend(leaves.map(entry));
+        first.insert(name.clone(), entries.len());
+        entries.extend(leaves.map(entry));
     }
-    all
+    Tree { entries, first }
 }
 
 /// A prefix and a path, joined.
@@ -179,7 +216,7 @@ pub(super) fn join(prefix: Option<&Path>, path: &Path) -> Path {
 }
 
 /// True if the leaf is at the path, or below it.
-pub(super) fn is_under(path: &Path, entry: &Entry) -> bool {
+fn is_under(path: &Path, entry: &Entry) -> bool {
     let front = [("interfaces", None), ("interface", Some(entry.interface.as_str()))];
     let mut place = front.into_iter().chain(entry.names.iter().map(|name| (*name, None)));
     path.elem.iter().all(|elem| {
@@ -207,11 +244,11 @@ pub(super) fn is_known(path: &Path) -> bool {
 }
 
 /// The one leaf that a path selects, if it can be set. A path with `*`, or without the interface, cannot be set.
-pub(super) fn settable<'a>(path: &Path, tree: &'a [Entry]) -> Option<&'a Entry> {
+pub(super) fn settable<'a>(path: &'a Path, tree: &'a Tree) -> Option<&'a Entry> {
     let is_whole = path.elem.len() == ENABLED.len() + 2
         && path.elem[1].key.len() == 1
         && path.elem.iter().all(|elem| elem.name != "*" && elem.key.values().all(|key| key != "*"));
-    tree.iter().find(|entry| is_whole && entry.names == ENABLED && is_under(path, entry))
+    tree.under(path).find(|entry| is_whole && entry.names == ENABLED)
 }
 
 /// True if a request of this type includes the leaf.

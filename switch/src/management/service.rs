@@ -22,6 +22,7 @@ use crate::p4runtime::room::{Bounded, Room};
 use crate::p4runtime::status::status_within;
 use crate::ports::PortNumber;
 use wire::device_server::{Device as DeviceService, DeviceServer};
+use wire::port_request::Kind;
 
 /// Maximum length of a request: entries files and packed programs.
 pub const REQUEST_BYTES_MAX: usize = 64 << 20;
@@ -420,8 +421,12 @@ impl DeviceService for Management {
 
     async fn change_port(&self, request: Request<wire::PortRequest>) -> Answer<wire::Document> {
         let request = request.into_inner();
+        let opens = matches!(request.kind(), Kind::Add | Kind::Remove);
         // Those that wait have no thread: others need the threads.
-        let one_at_a_time = Arc::clone(&self.port_changes).acquire_owned().await;
+        let one_at_a_time = match opens {
+            true => Some(Arc::clone(&self.port_changes).acquire_owned().await),
+            false => None,
+        };
         self.document(move |me| {
             let _one_at_a_time = one_at_a_time;
             me.change_port(&request)

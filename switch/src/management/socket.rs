@@ -166,7 +166,7 @@ impl Socket {
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(SocketError::LongPath(path.to_owned()));
         }
-        let _lock = Lock::of(path)?;
+        let lock = Lock::of(path)?;
         match fs::symlink_metadata(path) {
             Ok(found) if !is_socket(&found) => {
                 return Err(SocketError::NoSocket(path.to_owned()));
@@ -177,7 +177,7 @@ impl Socket {
             _ => {}
         }
         let failed = |source| FileError { path: path.to_owned(), source };
-        let (listener, id) = bind(path, group).map_err(failed)?;
+        let (listener, id) = bind(path, group, &lock).map_err(failed)?;
         let file = SocketFile { path: path.to_owned(), id };
         Ok(Socket { listener: Some(listener), file })
     }
@@ -195,8 +195,9 @@ impl Socket {
 
 /// Binds beside the path, in a folder that no other user can enter, and moves the socket to its place once it has its
 /// mode.
-fn bind(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, (u64, u64))> {
-    let private = folder_of(path).join(format!(".{}", std::process::id()));
+fn bind(path: &Path, group: Option<u32>, lock: &Lock) -> io::Result<(UnixListener, (u64, u64))> {
+    // By what the lock is of: processes of two containers may have the same number.
+    let private = folder_of(path).join(format!(".{:x}", lock.open.metadata()?.ino()));
     let _ = fs::remove_dir_all(&private);
     DirBuilder::new().mode(0o700).create(&private)?;
     let made = (|| {
@@ -246,7 +247,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 struct Lock {
     file: PathBuf,
-    _open: File,
+    open: File,
 }
 
 impl Lock {
@@ -265,7 +266,7 @@ impl Lock {
             let open = how.open(&file).map_err(failed)?;
             match flock(&open, FlockOperation::NonBlockingLockExclusive) {
                 // Who had it before may have removed the file meanwhile.
-                Ok(()) if is_at(&open, &file) => return Ok(Lock { file, _open: open }),
+                Ok(()) if is_at(&open, &file) => return Ok(Lock { file, open }),
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => thread::sleep(LOCK_PAUSE),
                 Err(errno) => return Err(failed(errno.into()).into()),

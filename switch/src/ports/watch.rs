@@ -249,7 +249,7 @@ fn state_of(found: &Interface) -> LinkState {
 
 /// The command that gives a binary the privileges of all kinds of ports: `setcap` takes away what it does not name.
 pub(crate) const SETCAP: &str =
-    "setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep WIREYARD-BINARY";
+    "setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep WIREYARD-BINARY";
 
 /// The error of `port` for a failed system call, with advice where the cause is known.
 pub(super) fn failed(port: &str, doing: &'static str, source: io::Error) -> PortError {

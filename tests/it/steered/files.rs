@@ -39,6 +39,7 @@ fn an_added_port_writes_no_file_that_is_in_use() {
         (captured(&program), "the program is read from this file"),
         (captured(&path("old.pcapng")), "already exists: name a new file"),
         (format!("out={}", path("old.pcapng")), "already exists: name a new file"),
+        (format!("out={}", path("pipe")), "already exists: name a new file"),
         (path("pipe"), "it is no file but a pipe"),
         (path("old.pcapng"), "not a pcap or pcapng file: `editcap"),
     ] {
