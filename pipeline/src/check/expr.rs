@@ -14,12 +14,11 @@ use super::int::Int;
 use crate::ast::{Ast, AstBin, AstExpr, AstUn, Sp};
 use crate::diag::codes;
 use crate::ids::*;
+use crate::ir::layout::VALUE_BITS_MAX;
 use crate::ir::{BinOp, Expr, ExprKind, SourceSpan, UnOp};
 
 /// Most operators around an operand of an expression.
 pub(crate) const DEPTH_MAX: usize = 128;
-/// Widest value.
-pub(crate) const BITS_MAX: u32 = 128;
 
 /// The value of an expression under construction.
 pub(crate) enum Val {
@@ -315,7 +314,7 @@ impl Cx<'_> {
             (x, y) => {
                 let bits = match (&x, &y) {
                     (Val::Typed(id), _) | (_, Val::Typed(id)) => self.bits(*id),
-                    _ => BITS_MAX,
+                    _ => VALUE_BITS_MAX,
                 };
                 self.join(op, x, y, bits, (a.span, b.span), span)
             }
@@ -346,7 +345,7 @@ impl Cx<'_> {
         let bits = match (&x, &y) {
             (Val::Poison, _) | (_, Val::Poison) => return Val::Poison,
             (Val::Typed(id), _) | (_, Val::Typed(id)) => self.bits(*id),
-            _ => BITS_MAX,
+            _ => VALUE_BITS_MAX,
         };
         let x = self.as_signed(x, bits, asts.0.span);
         let y = self.as_signed(y, bits, asts.1.span);
@@ -389,10 +388,10 @@ impl Cx<'_> {
         let bits = bits.value as u32;
         match self.value(value) {
             Val::Poison => Val::Poison,
-            Val::Int(value) => match value.fit(BITS_MAX) {
+            Val::Int(value) => match value.fit(VALUE_BITS_MAX) {
                 Some(value) => Val::Typed(self.constant(value, bits, span)),
                 None => {
-                    self.does_not_fit(&value.to_string(), BITS_MAX, span);
+                    self.does_not_fit(&value.to_string(), VALUE_BITS_MAX, span);
                     Val::Poison
                 }
             },

@@ -1,12 +1,12 @@
 //! Header types: the layout of their fields.
 
 use super::cx::Cx;
-use super::expr::{BITS_MAX, Val};
+use super::expr::Val;
 use super::scope::Symbol;
 use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
-use crate::ir::layout::run_pieces;
+use crate::ir::layout::{VALUE_BITS_MAX, run_pieces};
 use crate::ir::{Display, Field, FieldLayout, Header, Piece};
 
 /// Most fixed bits of a header.
@@ -219,7 +219,7 @@ impl Cx<'_> {
         let (layout, bits, display) = match field {
             FieldDecl::Bits(ty) => {
                 let width = self.width(ty)?;
-                if width.bits > u64::from(BITS_MAX) {
+                if width.bits > u64::from(VALUE_BITS_MAX) {
                     (self.opaque(name, width.bits, bit)?, 0, Display::Hex)
                 } else {
                     self.width_is_valid(width.bits, name.span).then_some(())?;
@@ -255,7 +255,7 @@ impl Cx<'_> {
             return Some(FieldLayout::Opaque { byte, bytes });
         }
         let text = format!(
-            "a field over {BITS_MAX} bits is whole bytes, from the start of one, up to \
+            "a field over {VALUE_BITS_MAX} bits is whole bytes, from the start of one, up to \
              {HEADER_BITS_MAX} bits"
         );
         self.report.refuse(codes::BAD_WIDTH, name.span, text)

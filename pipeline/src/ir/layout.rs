@@ -4,6 +4,9 @@
 //! everything else (little-endian words, a value split over several words). Reading and writing through pieces is the
 //! definition; nearly every field is a run.
 
+/// Most bits of a value; a field of more has bytes, and parts that are values.
+pub(crate) const VALUE_BITS_MAX: u32 = 128;
+
 /// Where the bits of a field are, counted from the first byte of the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldLayout {

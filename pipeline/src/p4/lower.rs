@@ -15,6 +15,7 @@ mod call;
 mod called;
 mod choice;
 mod control;
+mod convert;
 mod emit;
 mod env;
 mod exit;

@@ -1,10 +1,11 @@
 //! Gives values the width of their context, and the error when one does not fit.
 
-use super::{BITS_MAX, Open, OpenKind, Val};
+use super::{Open, OpenKind, Val};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn};
 use crate::check::cx::Cx;
 use crate::diag::{Diagnostic, codes};
 use crate::ids::*;
+use crate::ir::layout::VALUE_BITS_MAX;
 use crate::ir::{BinOp, Display, ExprKind, MatchField, SourceSpan, eval};
 
 /// The form of a value of `bits` bits in a message: addresses have a width of their own.
@@ -137,16 +138,16 @@ impl Cx<'_> {
     pub(super) fn does_not_fit(&mut self, number: &str, bits: u32, span: SourceSpan) {
         let text = format!("{number} does not fit in {bits} bits");
         let note = self.report.error(codes::DOES_NOT_FIT, span, text);
-        if bits < BITS_MAX {
+        if bits < VALUE_BITS_MAX {
             note.help(format!("the largest value is {}", crate::ir::layout::ones(bits)));
         }
     }
 
     pub(crate) fn width_is_valid(&mut self, bits: u64, span: SourceSpan) -> bool {
-        if (1..=u64::from(BITS_MAX)).contains(&bits) {
+        if (1..=u64::from(VALUE_BITS_MAX)).contains(&bits) {
             return true;
         }
-        let text = format!("a value has 1 to {BITS_MAX} bits, not {bits}");
+        let text = format!("a value has 1 to {VALUE_BITS_MAX} bits, not {bits}");
         self.report.error(codes::BAD_WIDTH, span, text);
         false
     }
@@ -340,12 +341,12 @@ impl Cx<'_> {
             }
             (Val::Int(number), None) => {
                 if number.value().is_none() {
-                    self.does_not_fit(&number.to_string(), BITS_MAX, ast.span);
+                    self.does_not_fit(&number.to_string(), VALUE_BITS_MAX, ast.span);
                 }
                 return number.value();
             }
             (Val::Typed(id), None) => id,
-            (value, bits) => self.adapt(value, bits.unwrap_or(BITS_MAX), ast.span)?,
+            (value, bits) => self.adapt(value, bits.unwrap_or(VALUE_BITS_MAX), ast.span)?,
         };
         let value = eval::constant(&self.ir.exprs, id);
         if value.is_none() {

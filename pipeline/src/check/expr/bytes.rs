@@ -1,14 +1,15 @@
 //! Fields that have bytes and no value, a variable part or one of more than 128 bits: which field a path names, and whether two
 //! have the same bytes.
 
+use super::Val;
 use super::path::Target;
-use super::{BITS_MAX, Val};
 use crate::ast::{Ast, AstExpr, FieldDecl, Name, Path, PathPart};
 use crate::check::cx::{Cx, InstanceRef};
 use crate::check::header::FIELDS_MAX;
 use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
+use crate::ir::layout::VALUE_BITS_MAX;
 use crate::ir::{BinOp, Display, ExprKind, Field, FieldLayout, SourceSpan, UnOp};
 
 /// A field that has bytes and no value, as a path names it.
@@ -70,7 +71,7 @@ impl Cx<'_> {
             (_, FieldDecl::Variable { .. }) => Some(0),
             (_, FieldDecl::Bits(ty)) => {
                 let bits = self.width(ty)?.bits;
-                u32::try_from(bits).ok().filter(|bits| *bits > BITS_MAX)
+                u32::try_from(bits).ok().filter(|bits| *bits > VALUE_BITS_MAX)
             }
             _ => None,
         }
@@ -133,8 +134,8 @@ impl Cx<'_> {
             return None;
         }
         let width = high - low + 1;
-        if width > BITS_MAX {
-            let text = format!("a slice has at most {BITS_MAX} bits, not {width}");
+        if width > VALUE_BITS_MAX {
+            let text = format!("a slice has at most {VALUE_BITS_MAX} bits, not {width}");
             return self.report.refuse(codes::BAD_SLICE, span, text);
         }
         match whole {

@@ -104,7 +104,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Headers for values that are no numbers are valid while a control runs. None of them crosses the queue.
+    /// Headers for values that are no numbers are valid from where they are used first: the parser, or else the control. None of them
+    /// crosses the queue.
     fn validate_hidden(&mut self, ingress: &Mentions, egress: &Mentions) {
         let span = self.span;
         for name in std::mem::take(&mut self.beside_headers) {
@@ -113,6 +114,8 @@ impl Lower<'_> {
                     .help("give its fields as numbers");
             }
         }
+        let parsers = [&self.unit.parser, &self.unit.egress_parser]
+            .map(|states| of_states(&self.unit, states).first);
         for name in std::mem::take(&mut self.hidden) {
             let field = format!("{name}.{HIDDEN_FIELD}");
             if egress.fields_read.contains(&field) && ingress.fields_written.contains(&field) {
@@ -123,23 +126,20 @@ impl Lower<'_> {
             }
             let arg = super::build::named(&[&name], span);
             let call = StmtKind::Call(Sp::new("set_valid".to_owned(), span), vec![arg]);
-            let valid = || Stmt { kind: call.clone(), span };
-            let halves = [(ingress, &mut self.unit.ingress), (egress, &mut self.unit.egress)];
-            for (seen, body) in halves {
-                if let (true, Some(body)) = (seen.first.contains(&name), body) {
-                    body.value.insert(0, valid());
-                }
-            }
-            // What a parser writes stays: a header that is valid is not made empty.
-            let [ingress, egress] = [&self.unit.parser, &self.unit.egress_parser]
-                .map(|states| of_states(&self.unit, states).first.contains(&name));
-            let parsers =
-                [(ingress, &mut self.unit.parser), (egress, &mut self.unit.egress_parser)];
-            for (mentioned, states) in parsers {
+            let Unit { parser, egress_parser, ingress: control, egress: egress_control, .. } =
+                &mut self.unit;
+            let halves = [
+                (&parsers[0], parser, &ingress.first, control),
+                (&parsers[1], egress_parser, &egress.first, egress_control),
+            ];
+            for (in_parser, states, in_half, body) in halves {
                 let start = states.iter_mut().find(|(state, _)| state.value == "start");
-                if let (true, Some((_, start))) = (mentioned, start) {
-                    start.statements.insert(0, valid());
-                }
+                let first = match (start, body) {
+                    (Some((_, start)), _) if in_parser.contains(&name) => &mut start.statements,
+                    (_, Some(body)) if in_half.contains(&name) => &mut body.value,
+                    _ => continue,
+                };
+                first.insert(0, Stmt { kind: call.clone(), span });
             }
         }
     }

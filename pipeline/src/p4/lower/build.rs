@@ -6,7 +6,7 @@ use num_bigint::{BigInt, Sign};
 
 use super::super::types::Type;
 use super::env::{Members, Val};
-use super::{Lower, Place, wide};
+use super::{Lower, Place};
 use crate::ast::{Ast, AstBin, AstExpr, AstUn, Path, PathPart, Sp, StmtKind};
 use crate::ir::SourceSpan;
 use crate::ir::layout::ones;
@@ -113,14 +113,6 @@ impl Lower<'_> {
         let name = self.names.value();
         self.push(StmtKind::Let(Sp::new(name.clone(), span), value), span);
         named(&[&name], span)
-    }
-
-    /// The same of a number of this type, which may have more bits than a value of the language.
-    pub(super) fn keep_as(&mut self, value: AstExpr, ty: &Type) -> AstExpr {
-        match wide::is_wide(ty) {
-            true => self.number_kept(value, ty),
-            false => self.keep(value),
-        }
     }
 
     /// The same of a number of so many bits, also from state to state of a parser.

@@ -95,7 +95,7 @@ impl Lower<'_> {
                     // What the function changes behind must not change what it gave.
                     Val::Scalar(scalar) if lower.place != Place::Parser => {
                         let ty = lower.type_of(&last);
-                        Val::Scalar(lower.keep_as(scalar, &ty))
+                        Val::Scalar(lower.number_kept(scalar, &ty))
                     }
                     value => value,
                 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::{Callee, Const, Def, Type};
 use super::build::{
-    INDEX_BITS, binary, call, cast, is, known, mux, named, not, number, slice, unsigned,
+    INDEX_BITS, binary, call, cast, known, mux, named, not, number, slice, unsigned,
 };
 use super::choice::of_each;
 use super::env::Val;
@@ -15,7 +15,7 @@ use super::walk::{self, Met};
 use super::{Lower, Place, wide};
 use crate::ast::{AstBin, AstExpr, StmtKind};
 use crate::ir::SourceSpan;
-use crate::ir::layout::ones;
+use crate::ir::layout::VALUE_BITS_MAX;
 
 impl Lower<'_> {
     /// A value that is one number.
@@ -208,7 +208,7 @@ impl Lower<'_> {
         span: SourceSpan,
     ) -> Val {
         match value {
-            Val::Scalar(value) if wide::is_wide(ty) && high - low < wide::BITS_MAX => {
+            Val::Scalar(value) if wide::is_wide(ty) && high - low < VALUE_BITS_MAX => {
                 Val::Scalar(wide::bits_of(value, (high, low), span))
             }
             Val::Scalar(value) => Val::Scalar(slice(value.clone(), high, low, span)),
@@ -392,87 +392,6 @@ impl Lower<'_> {
         };
         self.branches(condition, does, expr.span);
         to
-    }
-
-    fn cast(&mut self, expr: &Expr, value: &Expr) -> Val {
-        let to = self.type_of(expr);
-        let mut from = self.type_of(value);
-        let inner = self.eval(value);
-        let scalar = match &inner {
-            Val::Scalar(scalar) => scalar.clone(),
-            // A struct with one field.
-            Val::Struct(fields)
-                if fields.len() == 1
-                    && matches!(to.base(), Type::Bit(_) | Type::Int(_) | Type::Bool) =>
-            {
-                from = super::storage::part(&from, &fields[0].0).unwrap_or(from);
-                match &fields[0].1 {
-                    Val::Scalar(scalar) => scalar.clone(),
-                    _ => return inner,
-                }
-            }
-            Val::Nothing if from.has_no_bits() => return self.default_value(&to, expr.span),
-            _ => return inner,
-        };
-        if to.has_no_bits() {
-            return Val::Nothing;
-        }
-        Val::Scalar(self.convert(scalar, &from, &to, expr.span))
-    }
-
-    /// A number in the width of another type.
-    pub(super) fn convert(
-        &mut self,
-        value: AstExpr,
-        from: &Type,
-        to: &Type,
-        span: SourceSpan,
-    ) -> AstExpr {
-        let (a, b) = (self.bits(from, span), self.bits(to, span));
-        if a == b || b == 0 {
-            return value;
-        }
-        if a == 0 {
-            return match known(&value) {
-                Some(number_value) => cast(b, number(number_value, 128, span)),
-                None => cast(b, value),
-            };
-        }
-        if matches!(from.base(), Type::Int(_)) && b > a {
-            return self.extended(value, a, b, span);
-        }
-        if a.max(b) > wide::BITS_MAX {
-            return wide::resized(value, a, b, span);
-        }
-        cast(b, value)
-    }
-
-    /// A signed number in a larger width.
-    pub(super) fn extended(
-        &mut self,
-        value: AstExpr,
-        from: u32,
-        to: u32,
-        span: SourceSpan,
-    ) -> AstExpr {
-        if let Some(value) = known(&value) {
-            return wide::constant(&wide::signed(value, from), to, span);
-        }
-        let value = if matches!(value.value, crate::ast::Ast::Path(_)) {
-            value
-        } else {
-            self.number_kept(value, &Type::Bit(from))
-        };
-        let sign = wide::bits_of(&value, (from - 1, from - 1), span);
-        let negative = is(sign, 1, 1, span);
-        let part = |bits| {
-            mux(negative.clone(), number(ones(bits), bits, span), number(0, bits, span), span)
-        };
-        let high = wide::slices(to - from).map(|(high, low)| part(high - low + 1));
-        let value = wide::sized(value, from, span);
-        high.chain([value])
-            .reduce(|high, low| binary(AstBin::Concat, high, low, span))
-            .unwrap_or_else(|| number(0, to, span))
     }
 
     /// What `does` makes of an expression. `first` runs if that does something, which stands behind what `first` makes.

@@ -18,9 +18,7 @@ use crate::ast::{
 use crate::diag::codes;
 use crate::ir::SourceSpan;
 use crate::ir::decl::INSTANCES_MAX;
-
-/// Most bits of a field of metadata.
-const BITS_MAX: u64 = 128;
+use crate::ir::layout::VALUE_BITS_MAX;
 
 /// How many headers an instance is.
 fn count((_, decl): &(Sp<String>, InstanceDecl)) -> usize {
@@ -30,15 +28,15 @@ fn count((_, decl): &(Sp<String>, InstanceDecl)) -> usize {
     }
 }
 
-/// The two names of a field: of metadata, or of the hidden header of a field that is no number.
-type Place = [String; 2];
+/// The path of a field: of metadata, or of the hidden header of a field that is no number.
+type FieldPath = [String; 2];
 
 /// A header that becomes metadata.
 struct Inside {
     /// Whether it is valid.
-    valid: Place,
+    valid: FieldPath,
     /// Its fields, and the place of each.
-    fields: Vec<(String, Place)>,
+    fields: Vec<(String, FieldPath)>,
 }
 
 /// What becomes of fields over 128 bits.
@@ -51,7 +49,7 @@ enum Wide {
 }
 
 impl Inside {
-    fn field(&self, name: &str) -> Option<&Place> {
+    fn field(&self, name: &str) -> Option<&FieldPath> {
         if name == "valid" {
             return Some(&self.valid);
         }
@@ -199,7 +197,8 @@ impl Lower<'_> {
         let (_, decl) = self.unit.headers.iter().find(|(known, _)| known.value == *header)?;
         let bits = |field: &FieldDecl| match field {
             FieldDecl::Bits(TypeRef::Bits(bits))
-                if bits.value <= BITS_MAX || wide == Wide::AreHidden && bits.value % 8 == 0 =>
+                if bits.value <= VALUE_BITS_MAX.into()
+                    || wide == Wide::AreHidden && bits.value % 8 == 0 =>
             {
                 Some(bits.value)
             }
@@ -215,7 +214,7 @@ impl Lower<'_> {
         }
         let mut place = |field: &str, bits: u64| {
             let wanted = format!("{}_{field}", name.value);
-            if bits > BITS_MAX {
+            if bits > VALUE_BITS_MAX.into() {
                 let header = self.hidden_header(&Type::Bit(bits as u32), &wanted, name.span);
                 return [header, HIDDEN_FIELD.to_owned()];
             }
@@ -348,7 +347,7 @@ fn copied<'f>(
     vec![Stmt { kind: StmtKind::If(is_valid, then, vec![call("set_invalid")]), span }]
 }
 
-fn path_to([first, second]: &Place, span: SourceSpan) -> Path {
+fn path_to([first, second]: &FieldPath, span: SourceSpan) -> Path {
     super::build::path(&[first, second], span)
 }
 

@@ -8,15 +8,12 @@ use super::externs::is_outside;
 use super::names::Fields;
 use crate::ast::{self, Ast, AstBin, AstExpr, PathPart, Sp};
 use crate::ir::SourceSpan;
-use crate::ir::layout::ones;
+use crate::ir::layout::{VALUE_BITS_MAX, ones};
 use std::rc::Rc;
 use std::vec::IntoIter;
 
 /// Most bits of a cell.
 const CELL_BITS_MAX: u32 = 64;
-/// Most bits of a number in a register.
-const NUMBER_BITS_MAX: u32 = 128;
-
 impl Lower<'_> {
     /// The cells of an entry: names and bits.
     fn register_cells(&mut self, ty: &Type, span: SourceSpan) -> Vec<(String, u32)> {
@@ -64,8 +61,8 @@ impl Lower<'_> {
             return;
         }
         let bits = self.bits(ty, span);
-        if bits > NUMBER_BITS_MAX {
-            let text = format!("a register of {bits} bits: at most {NUMBER_BITS_MAX}");
+        if bits > VALUE_BITS_MAX {
+            let text = format!("a register of {bits} bits: at most {VALUE_BITS_MAX}");
             self.unsupported(span, text);
             return;
         }

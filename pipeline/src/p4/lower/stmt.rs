@@ -215,7 +215,7 @@ impl Lower<'_> {
         let Val::Scalar(left) = left else { return };
         let mut value = self.operate(operator, left, right, &ty, span);
         if matches!(place, Val::Choice(_)) && self.place != Place::Parser {
-            value = self.keep_as(value, &ty);
+            value = self.number_kept(value, &ty);
         }
         self.assign(&place, &Val::Scalar(value), &ty, span);
     }

@@ -9,15 +9,12 @@ use super::build::{binary, known, mux, number, slice, unary};
 use super::operate::both;
 use crate::ast::{Ast, AstBin, AstExpr, Path};
 use crate::ir::SourceSpan;
-use crate::ir::layout::ones;
+use crate::ir::layout::{VALUE_BITS_MAX, ones};
 use num_bigint::{BigInt, Sign};
-
-/// The widest value of an expression.
-pub(super) const BITS_MAX: u32 = 128;
 
 /// A number of more bits.
 pub(super) fn is_wide(ty: &Type) -> bool {
-    matches!(ty.base(), Type::Bit(bits) | Type::Int(bits) if *bits > BITS_MAX)
+    matches!(ty.base(), Type::Bit(bits) | Type::Int(bits) if *bits > VALUE_BITS_MAX)
 }
 
 impl Lower<'_> {
@@ -70,7 +67,7 @@ impl Lower<'_> {
     }
 
     pub(super) fn no_wide(&mut self, ty: &Type, span: SourceSpan) {
-        self.unsupported(span, format!("arithmetic with {ty}: at most {BITS_MAX} bits"))
+        self.unsupported(span, format!("arithmetic with {ty}: at most {VALUE_BITS_MAX} bits"))
             .help("`&`, `|`, `^`, `~`, `++`, slices and shifts by a known number work; else compute with slices: `x[127:0]`");
     }
 }
@@ -93,7 +90,10 @@ fn reads(value: &AstExpr, place: &AstExpr) -> bool {
 
 /// The slices of so many bits, highest first; each ends at a multiple of 128 bits.
 pub(super) fn slices(bits: u32) -> impl Iterator<Item = (u32, u32)> {
-    (0..bits).step_by(BITS_MAX as usize).rev().map(move |low| ((low + BITS_MAX).min(bits) - 1, low))
+    (0..bits)
+        .step_by(VALUE_BITS_MAX as usize)
+        .rev()
+        .map(move |low| ((low + VALUE_BITS_MAX).min(bits) - 1, low))
 }
 
 /// `a == b` for wide numbers.
@@ -120,7 +120,7 @@ pub(super) fn constant(value: &BigInt, bits: u32, span: SourceSpan) -> AstExpr {
 
 /// What the bits of an `int<bits>` mean; a number that is written in one piece is below 2 to the 128.
 pub(super) fn signed(value: u128, bits: u32) -> BigInt {
-    let is_negative = bits <= BITS_MAX && value >> (bits - 1) & 1 == 1;
+    let is_negative = bits <= VALUE_BITS_MAX && value >> (bits - 1) & 1 == 1;
     BigInt::from(value) - if is_negative { BigInt::from(1) << bits } else { BigInt::from(0) }
 }
 
@@ -135,7 +135,7 @@ pub(super) fn sized(value: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
 /// A number in another width, one of them a wide one; what is new above it is zero.
 pub(super) fn resized(value: AstExpr, from: u32, to: u32, span: SourceSpan) -> AstExpr {
     if to < from {
-        return match to <= BITS_MAX {
+        return match to <= VALUE_BITS_MAX {
             true => bits_of(&value, (to - 1, 0), span),
             false => slice(value, to - 1, 0, span),
         };
