@@ -71,16 +71,30 @@ pub fn create_output(file: &Path) -> io::Result<File> {
     Ok(pipe)
 }
 
+/// The mode of a file with packets of others.
+const OWNER_ALONE: u32 = 0o600;
+
 /// Empties a file, or creates it, under a lock: of two processes that write one file, each would destroy what the other
 /// has written. A new one is for its owner alone, as it has the packets of others; one that is there keeps its mode.
 fn create_alone(file: &Path) -> io::Result<File> {
     let mut how = File::options();
-    let opened = how.write(true).create(true).truncate(false).mode(0o600).open(file)?;
+    let opened = how.write(true).create(true).truncate(false).mode(OWNER_ALONE).open(file)?;
     if opened.metadata()?.is_file() {
         lock_alone(&opened)?;
         opened.set_len(0)?;
     }
     Ok(opened)
+}
+
+/// Creates a file for its owner alone, under a lock.
+///
+/// # Errors
+/// It exists, or the operating system's error.
+pub(crate) fn create_new(file: &Path) -> io::Result<File> {
+    let mut how = File::options();
+    let new = how.write(true).create_new(true).mode(OWNER_ALONE).open(file)?;
+    lock_alone(&new)?;
+    Ok(new)
 }
 
 /// Takes the advisory lock of an open file, which is released when it is closed.

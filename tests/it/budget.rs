@@ -101,7 +101,6 @@ fn chained_actions(count: usize) -> String {
     )
 }
 
-/// Programs by name.
 /// Different slices of one wide field.
 fn slices() -> String {
     let slice = |n: usize| format!("  - h.a = w.k[{}:{}]\n", n / 2000 % 16 + n % 2000, n % 2000);
@@ -135,6 +134,7 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
     )
 }
 
+/// Programs by name.
 fn programs() -> Vec<(&'static str, String)> {
     let list = |key: &str, item: &str| {
         format!("pipeline: p\n{key}: [ {} ]\n", item.repeat(FULL / item.len()))
@@ -181,7 +181,6 @@ fn programs() -> Vec<(&'static str, String)> {
         ("machine_code", ingress("metadata: { x: 32 }\n", &(0..5000).map(|n| format!("  - {{ if: meta.x == {n}, then: [ meta.x = {} ], else: [ h.a = 3 ] }}\n", n * 7)).collect::<String>())),
         ("alternating", ingress("", &alternating(60))),
         ("chained_actions", chained_actions(60)),
-        ("slices", slices()),
         ("lets", ingress("", &fill(|n| format!("  - let v{n} = h.a + {n}\n")))),
         ("nested_lets", ingress("", &nested_lets())),
         ("counters", with(&format!("counters:\n{}", fill(|n| format!("  r{n}: 1\n"))))),
@@ -241,6 +240,15 @@ fn no_program_takes_long_or_much() {
         let ended = within(name, &[Path::new("check"), &path]);
         assert!(!ended.err.contains("overflowed"), "{name}: {}", ended.err);
     }
+}
+
+#[test]
+fn slices_of_a_wide_field_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program.yaml");
+    fs::write(&path, slices()).unwrap();
+    let ended = within("slices", &[Path::new("check"), &path]);
+    ended.expect(1, &["`w` has more than 4096 fields and different slices of fields"]);
 }
 
 #[test]

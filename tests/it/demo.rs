@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use wireyard_tests::binary::{Ended, run, wireyard};
-use wireyard_tests::{has_namespaces, has_tool, is_gone, is_root, network_of, skip};
+use wireyard_tests::{Witness, has_namespaces, has_tool, is_root, skip};
 
 /// A run of so many seconds with its page.
 fn demo(folder: &Path, seconds: &str, more: &[&str]) -> (Ended, serde_json::Value, String) {
@@ -100,12 +100,10 @@ fn nothing_is_left_of_it() {
         assert!(started.elapsed() < Duration::from_secs(60), "no cables");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let network = network_of(child.id());
-    let own = network != network_of(std::process::id());
-    assert!(own || !is_root(), "the cables are in the network of everybody");
+    let witness = Witness::in_network_of(child.id());
     child.kill().expect("SIGKILL");
     child.wait().expect("it ends");
-    assert!(!own || is_gone(&network), "a process is left in the network of the cables");
+    assert!(witness.is_none_or(|one| one.sees_the_end()), "the network of the cables is left");
     let here = Command::new("ip").args(["-o", "link"]).output().expect("ip runs");
     assert!(!String::from_utf8_lossy(&here.stdout).contains("wy-"), "cables are left");
     assert!(!folder.path().join("wireyard-demo.html").exists());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wireyard_tests::binary::{Ended, run, wireyard};
-use wireyard_tests::{has_namespaces, is_gone, network_of, workspace_root};
+use wireyard_tests::{Witness, has_namespaces, workspace_root};
 
 /// How far a live run may be from virtual time on a machine that may be busy.
 const AGREES_PERCENT: &str = "35";
@@ -231,15 +231,14 @@ fn frames_are_on_interfaces_and_nothing_is_left_of_them() {
     let mut child = start(folder.path());
     wait_for_frames(&child);
     assert!(!is_here("s1-sink"), "cables are in the network of everybody");
-    let network = network_of(child.id());
+    let witness = Witness::in_network_of(child.id());
     child.kill().expect("SIGKILL");
     child.wait().expect("it ends");
-    assert!(is_gone(&network), "a process is left in the network of the cables");
-    assert!(!is_here("s1-sink") && !is_here("sink-s1"), "cables are left");
+    assert!(witness.is_none_or(|one| one.sees_the_end()), "the network of the cables is left");
     // Ctrl-C ends it with a report of what was measured until then.
     let child = start(folder.path());
     wait_for_frames(&child);
-    let network = network_of(child.id());
+    let witness = Witness::in_network_of(child.id());
     let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupt.is_ok_and(|status| status.success()), "no signal");
     let ended = Ended::of(&child.wait_with_output().expect("it ends"));
@@ -248,5 +247,5 @@ fn frames_are_on_interfaces_and_nothing_is_left_of_them() {
         ended.out.contains("run: stopped at") && ended.out.contains("PASS  cables"),
         "{ended:?}"
     );
-    assert!(is_gone(&network), "a process is left in the network of the cables");
+    assert!(witness.is_none_or(|one| one.sees_the_end()), "the network of the cables is left");
 }

@@ -15,6 +15,7 @@ mod decode;
 mod demo;
 mod diagnostics;
 mod differ;
+mod drops;
 mod ecmp;
 mod embedded;
 mod emitted;

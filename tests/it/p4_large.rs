@@ -1,39 +1,16 @@
 //! Programs with more metadata between ingress and egress than a descriptor holds: one of our own, and the large ones of `../shared/p4`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use wireyard_pipeline::passes::LEVEL_MAX;
-use wireyard_switch::program::{EngineKind, Place};
-use wireyard_switch::stf::run::{Outcome, run_file};
 use wireyard_tests::binary::run;
+use wireyard_tests::scripts::passes_everywhere;
 use wireyard_tests::{shared, skip};
-
-/// Runs a script on every engine and level.
-fn passes_everywhere(script: &Path) {
-    for engine in [EngineKind::Interp, EngineKind::Jit] {
-        for level in 0..=LEVEL_MAX {
-            match run_file(script, engine, level, &Place::default()) {
-                Outcome::Passed { .. } => {}
-                Outcome::Failed(text) | Outcome::Malformed(text) => {
-                    panic!("{}, {} at level {level}: {text}", script.display(), engine.name())
-                }
-            }
-        }
-    }
-}
 
 /// Queues, clones of both controls, groups, both ways to enter again.
 #[test]
 fn more_metadata_than_the_descriptor_holds_goes_with_every_copy() {
     passes_everywhere("data/carried/carried.stf".as_ref());
-}
-
-/// Drops for reasons of the device that a packet causes.
-#[test]
-fn the_reasons_of_drops_are_those_that_the_page_lists() {
-    passes_everywhere("data/reasons/computed/a.stf".as_ref());
-    passes_everywhere("data/reasons/held/a.stf".as_ref());
 }
 
 /// The large programs of the collection.

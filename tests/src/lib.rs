@@ -55,23 +55,48 @@ pub fn has_tool(name: &str) -> bool {
     std::env::split_paths(&paths).any(|folder| folder.join(name).is_file())
 }
 
-/// The network namespace of a process, by which [`is_gone`] finds others that are in it.
-pub fn network_of(process: u32) -> PathBuf {
-    std::fs::read_link(format!("/proc/{process}/ns/net")).expect("the network of a process")
+/// One end of a cable here, the other in the network of a process: the kernel removes both when nothing keeps that network any
+/// more, be it a process, a descriptor or a mount.
+pub struct Witness {
+    name: String,
 }
 
-/// True if within five seconds no process is in this network any more, so that its interfaces are gone.
-pub fn is_gone(network: &std::path::Path) -> bool {
-    let is_in = |process: std::fs::DirEntry| {
-        std::fs::read_link(process.path().join("ns/net")).is_ok_and(|one| one == network)
-    };
-    let is_used = || std::fs::read_dir("/proc").expect("/proc").flatten().any(is_in);
-    let started = std::time::Instant::now();
-    while is_used() {
-        if started.elapsed() > std::time::Duration::from_secs(5) {
-            return false;
+impl Witness {
+    /// A cable into the network of a process; `None` without root or ip(8).
+    pub fn in_network_of(process: u32) -> Option<Witness> {
+        if !is_root() || !has_tool("ip") {
+            return None;
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        let name = format!("wit{process}");
+        let peer = process.to_string();
+        let end = ["link", "add", &name, "type", "veth", "peer", "name", "witness", "netns", &peer];
+        let made = std::process::Command::new("ip").args(end).status();
+        assert!(
+            made.is_ok_and(|status| status.success()),
+            "no cable into the network of {process}"
+        );
+        Some(Witness { name })
     }
-    true
+
+    /// True if the network of the other end is gone within five seconds.
+    pub fn sees_the_end(&self) -> bool {
+        let is_here = || {
+            let all = std::fs::read_to_string("/proc/thread-self/net/dev").expect("the interfaces");
+            all.lines().any(|line| line.trim().starts_with(&format!("{}:", self.name)))
+        };
+        let started = std::time::Instant::now();
+        while is_here() {
+            if started.elapsed() > std::time::Duration::from_secs(5) {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        true
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["link", "del", &self.name]).output();
+    }
 }

@@ -1,13 +1,15 @@
-//! What packet tests send, as capture files: a program's own `*.stf` fed to `wireyard replay`.
+//! Packet tests on every engine, and what they send as capture files: a program's own `*.stf` fed to `wireyard replay`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_switch::pcap::{PcapHeader, PcapWriter, RecordToWrite, Timestamp};
 use wireyard_switch::ports::LinkType;
 use wireyard_switch::ports::capture::number_of;
-use wireyard_switch::program::{Loaded, Place, load};
+use wireyard_switch::program::{EngineKind, Loaded, Place, load};
+use wireyard_switch::stf::run::{Outcome, run_file};
 use wireyard_switch::stf::script::{Statement, TestPort, parse};
 
 use crate::workspace_root;
@@ -91,4 +93,18 @@ pub fn write_pcap<'a>(
         writer.write(&record).expect("a record");
     }
     writer.flush().expect("it is written");
+}
+
+/// Runs a script on every engine and level.
+pub fn passes_everywhere(script: &Path) {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        for level in 0..=LEVEL_MAX {
+            match run_file(script, engine, level, &Place::default()) {
+                Outcome::Passed { .. } => {}
+                Outcome::Failed(text) | Outcome::Malformed(text) => {
+                    panic!("{}, {} at level {level}: {text}", script.display(), engine.name())
+                }
+            }
+        }
+    }
 }

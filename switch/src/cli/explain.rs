@@ -103,8 +103,7 @@ fn fields(wanted: &str, header: &Header, json: bool) -> Status {
         .map(|(name, _)| name);
     if json {
         let fields = header
-            .fields
-            .iter()
+            .declared()
             .map(|field| serde_json::json!({ "field": field.name, "bits": width(field) }));
         print_json(&serde_json::json!({
             "header": header.name, "library": library, "bytes": header.fixed_bytes,

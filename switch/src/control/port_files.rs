@@ -1,6 +1,7 @@
 //! The files that a running device reads and writes, which ports to come must not damage.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::{Control, ControlError};
@@ -60,8 +61,11 @@ impl Control {
             captures.find(|capture| Identity::known(&capture.path).as_ref() == Some(&wanted))
         });
         let capture = spec.capture.iter().filter(|path| joined.is_none() && is_regular(path));
-        // Nor a link, a device or a pipe, whose reader the worker would wait for.
-        let output = spec.out.iter().filter(|path| fs::symlink_metadata(path).is_ok());
+        // No link and no pipe either, whose reader the worker would wait for. A device (/dev/null) loses nothing.
+        let is_taken = |path: &&PathBuf| {
+            fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_char_device())
+        };
+        let output = spec.out.iter().filter(is_taken);
         let exists = output.chain(capture).next().cloned();
         if let Some(joined) = joined {
             spec.capture = Some(joined.path.clone());

@@ -1,15 +1,13 @@
 //! Rates, marking, thresholds and captures of ports at run time, and waits between ports.
 
-use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::device::no_port;
 use super::{Control, ControlError};
 use crate::confine;
 use crate::core::{Core, PortState};
-use crate::folder::lock_alone;
+use crate::folder;
 use crate::ports::PortNumber;
 use crate::recorder::{Keep, Recorder};
 use crate::tm::{
@@ -258,10 +256,7 @@ impl Control {
         self.ask(worker, move |core, _| core.captures().check_recorded(&wanted))?
             .map_err(|error| ControlError::FailedPrecondition(error.to_string()))?;
         // This thread creates the file, not the worker.
-        let mut how = File::options();
-        how.write(true).create_new(true).mode(0o600);
-        let new = how.open(file).and_then(|new| lock_alone(&new).map(|()| new));
-        let new = new.map_err(|error| match error.kind() {
+        let new = folder::create_new(file).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => ControlError::exists(file),
             _ => {
                 let (file, advice) = (file.display(), confine::advice(&error));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Finding;
 use super::probe::child;
-use crate::confine::{Confinement, Extent};
+use crate::confine::Confinement;
 use crate::ports::sys::{netns, refused};
 
 const SUBJECT: &str = "sandbox of run";
@@ -24,8 +24,6 @@ struct Report {
     error: Option<String>,
     /// Deviations, as warnings.
     warnings: Vec<String>,
-    /// Landlock enforces all rules that are used here.
-    all_files: bool,
     /// Attempts by name, with the system's error; `None` if it permitted them.
     attempts: Vec<(String, Option<String>)>,
     /// Numbers of the system calls that the filter reported.
@@ -57,7 +55,6 @@ pub fn try_sandbox() -> String {
             let connected = if connected.as_ref().is_err_and(reached) { Ok(()) } else { connected };
             note("connect by TCP", connected);
             report.warnings = entered.warnings;
-            report.all_files = entered.files == Extent::Everything;
             report.calls = entered.refusals.news();
         }
     }

@@ -37,11 +37,14 @@ const WAITING_MAX: usize = 64;
 /// Maximum number of paths of one request.
 pub(super) const PATHS_MAX: usize = 4096;
 
+/// A tree, and when it was made.
+type Fetched = (Instant, Arc<Tree>);
+
 /// The service of one device.
 #[derive(Clone)]
 pub struct Service {
     management: Management,
-    tree: Arc<Mutex<Option<(Instant, Arc<Tree>)>>>,
+    tree: Arc<Mutex<Option<Fetched>>>,
     streams: Arc<AtomicUsize>,
 }
 
@@ -293,5 +296,38 @@ impl GNmi for Service {
         let (outgoing, messages) = mpsc::channel(WAITING_MAX);
         tokio::spawn(subscribe::serve(self.clone(), request.into_inner(), outgoing, counted));
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::p4runtime::proto::gnmi::PathElem;
+
+    /// `/interfaces/interface[name=NAME]/state/NAME-OF-LEAF`.
+    fn path(interface: &str, leaf: &str) -> Path {
+        let elem = |name: &str| PathElem { name: name.to_owned(), ..PathElem::default() };
+        let mut elems = ["interfaces", "interface", "state", leaf].map(elem).to_vec();
+        elems[1].key.insert("name".to_owned(), interface.to_owned());
+        Path { elem: elems, ..Path::default() }
+    }
+
+    #[test]
+    fn paths_select_and_compare_a_bounded_number_of_leaves() {
+        let tree = Tree::of_interfaces(1024);
+        let check = |paths: &[Path]| check_values(&tree, DataType::All, paths.iter());
+        let named = |number: usize| path(&(number % 1024).to_string(), "oper-status");
+        let each: Vec<Path> = (0..PATHS_MAX).map(named).collect();
+        check(&each).expect("an interface is found by its name");
+        let most = COMPARISONS_MAX / tree.entries().len();
+        let none = vec![path("*", "mtu"); most + 1];
+        check(&none[..most]).expect("the comparisons that are permitted");
+        let refused = check(&none).unwrap_err();
+        assert!(refused.message().contains("too many paths"), "{refused}");
+        let many = vec![path("*", "oper-status"); VALUES_MAX / 1024 + 1];
+        let refused = check(&many).unwrap_err();
+        assert!(refused.message().contains("the paths select 20480 values"), "{refused}");
+        let configured = check_values(&tree, DataType::Config, many.iter());
+        configured.expect("values of another kind are not in the answer");
     }
 }

@@ -4,6 +4,7 @@
 //! misses values in between.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
@@ -48,8 +49,8 @@ struct Subscription {
     /// The prefix of its notifications.
     prefix: Option<Path>,
     watches: Vec<Watch>,
-    /// Leaves of the device when the watches were checked last.
-    leaves: usize,
+    /// The values of the device when the watches were checked last.
+    checked: Option<Arc<Tree>>,
     encoding: Encoding,
     outgoing: Sender<Result<SubscribeResponse, Status>>,
 }
@@ -152,7 +153,7 @@ fn subscription(
         watches.push(Watch { path, interval, only_changes, due, sent: Vec::new() });
     }
     let prefix = reflected(list.prefix.as_ref());
-    Ok(Subscription { prefix, watches, encoding, outgoing, leaves: 0 })
+    Ok(Subscription { prefix, watches, encoding, outgoing, checked: None })
 }
 
 impl Subscription {
@@ -161,16 +162,20 @@ impl Subscription {
         sent.map_err(|_| None)
     }
 
-    /// Checks that the device has no more values than fit.
-    fn check(&mut self, all: &Tree) -> Result<(), Status> {
-        self.leaves = all.entries().len();
-        check_values(all, DataType::All, self.watches.iter().map(|watch| &watch.path))
+    /// Checks, unless the interfaces are those of the last check, that the device has no more values than fit.
+    fn check(&mut self, all: &Arc<Tree>) -> Goes {
+        if self.checked.as_ref().is_some_and(|before| before.has_interfaces_of(all)) {
+            return Ok(());
+        }
+        self.checked = Some(Arc::clone(all));
+        let paths = self.watches.iter().map(|watch| &watch.path);
+        check_values(all, DataType::All, paths).map_err(Some)
     }
 
     /// Sends all values, and the message that marks their end.
     async fn begin(&mut self, service: &Service, sends_values: bool) -> Goes {
         let all = service.tree().await?;
-        self.check(&all).map_err(Some)?;
+        self.check(&all)?;
         for at in 0..self.watches.len() {
             let watch = &mut self.watches[at];
             watch.sent = all.under(&watch.path).cloned().collect();
@@ -186,10 +191,7 @@ impl Subscription {
     async fn look(&mut self, service: &Service) -> Goes {
         let now = Instant::now();
         let all = service.tree().await?;
-        // Ports were added or removed.
-        if all.entries().len() != self.leaves {
-            self.check(&all).map_err(Some)?;
-        }
+        self.check(&all)?;
         for at in 0..self.watches.len() {
             let watch = &mut self.watches[at];
             if watch.due > now {

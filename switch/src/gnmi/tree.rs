@@ -5,7 +5,7 @@
 //! is omitted, or `*`, selects every interface; `*` in place of a name matches any name. `ifindex` and `id` are the
 //! port's number, as in P4Runtime.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -157,9 +157,32 @@ pub(super) struct Tree {
 }
 
 impl Tree {
+    fn new(interfaces: impl Iterator<Item = (PortNumber, [Leaf; LEAVES.len()], String)>) -> Tree {
+        let mut tree = Tree { entries: Vec::new(), first: HashMap::new() };
+        for (port, values, interface) in interfaces {
+            tree.first.insert(interface.clone(), tree.entries.len());
+            let leaves = LEAVES.into_iter().zip(values);
+            let entry = |(names, leaf)| Entry { interface: interface.clone(), names, leaf, port };
+            tree.entries.extend(leaves.map(entry));
+        }
+        tree
+    }
+
+    /// Interfaces 0, 1, .. whose values do not matter.
+    #[cfg(test)]
+    pub(super) fn of_interfaces(count: u16) -> Tree {
+        let values = || std::array::from_fn(|_| Leaf::Number(0));
+        Tree::new((0..count).map(|number| (PortNumber(number), values(), number.to_string())))
+    }
+
     /// All leaves.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// True if another tree has the same interfaces.
+    pub(super) fn has_interfaces_of(&self, other: &Tree) -> bool {
+        self.first == other.first
     }
 
     /// True if there is an interface of this name.
@@ -185,28 +208,30 @@ impl Tree {
     }
 }
 
-/// The tree of these ports. The name of an interface is the short name of its port, followed by the port's number if
-/// several share the name.
-pub(super) fn of(ports: &[Seen]) -> Tree {
+/// The name of an interface is the short name of its port, followed by the port's number if several share the name, or if
+/// another has it.
+fn interface_names(ports: &[(&str, PortNumber)]) -> Vec<String> {
     let mut uses = HashMap::new();
-    for (report, ..) in ports {
-        *uses.entry(short_name(report)).or_insert(0) += 1;
+    for (short, _) in ports {
+        *uses.entry(short).or_insert(0) += 1;
     }
-    let (mut entries, mut first) = (Vec::new(), HashMap::new());
-    for seen in ports {
-        let report = &seen.0;
-        let short = short_name(report);
-        let name = match uses.get(short) {
-            Some(1) => short.to_owned(),
-            _ => format!("{short}.{}", report.port),
-        };
-        let leaves = LEAVES.into_iter().zip(values(seen, &name));
-        let port = report.port;
-        let entry = |(names, leaf)| Entry { interface: name.clone(), names, leaf, port };
-        first.insert(name.clone(), entries.len());
-        entries.extend(leaves.map(entry));
+    let (mut names, mut taken) = (Vec::new(), HashSet::new());
+    for (short, port) in ports {
+        let mut name = (*short).to_owned();
+        while uses.get(&name.as_str()).is_some_and(|uses| *uses > 1) || taken.contains(&name) {
+            name += &format!(".{port}");
+        }
+        taken.insert(name.clone());
+        names.push(name);
     }
-    Tree { entries, first }
+    names
+}
+
+/// The tree of these ports.
+pub(super) fn of(ports: &[Seen]) -> Tree {
+    let shorts: Vec<_> = ports.iter().map(|seen| (short_name(&seen.0), seen.0.port)).collect();
+    let interfaces = ports.iter().zip(interface_names(&shorts));
+    Tree::new(interfaces.map(|(seen, name)| (seen.0.port, values(seen, &name), name)))
 }
 
 /// A prefix and a path, joined.
@@ -285,4 +310,19 @@ fn object(value: &mut Json) -> &mut Map<String, Json> {
         *value = json!({});
     }
     value.as_object_mut().expect("made above")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_interface_has_a_name_of_its_own() {
+        let ports = |shorts: &[&'static str]| -> Vec<_> {
+            (1..).map(PortNumber).zip(shorts).map(|(number, short)| (*short, number)).collect()
+        };
+        assert_eq!(interface_names(&ports(&["a", "b"])), ["a", "b"]);
+        assert_eq!(interface_names(&ports(&["a", "a", "a.1"])), ["a.1", "a.2", "a.1.3"]);
+        assert_eq!(interface_names(&ports(&["a.2", "a", "a"])), ["a.2", "a.2.2", "a.3"]);
+    }
 }

@@ -194,8 +194,8 @@ fn bits_of(program: &Program, name: &str) -> Option<u32> {
     if field == "valid" {
         return Some(1);
     }
-    let fields = &program.headers[instance.header].fields;
-    let found = fields.iter().find(|known| known.name == field)?;
+    let mut fields = program.headers[instance.header].declared();
+    let found = fields.find(|known| known.name == field)?;
     Some(found.bits).filter(|bits| *bits <= 128)
 }
 
@@ -274,11 +274,9 @@ fn named(program: &Program, name: &str) -> Result<Node> {
         let text = format!("`{header}` is a header: write {header}.valid, or a field of it");
         return Err(in_filter(text));
     }
-    let fields = &program.headers[declared.header].fields;
-    let known = fields.iter().find(|known| known.name == field);
-    let known = known.filter(|known| known.bits <= 128);
-    let Some(known) = known else {
-        let near = suggest(field, fields.iter().map(|known| known.name.as_str()));
+    let fields = || program.headers[declared.header].declared().filter(|known| known.bits <= 128);
+    let Some(known) = fields().find(|known| known.name == field) else {
+        let near = suggest(field, fields().map(|known| known.name.as_str()));
         let near = near.map_or(String::new(), |near| format!("; did you mean {header}.{near}?"));
         return Err(in_filter(format!("header {header} has no field `{field}`{near}")));
     };

@@ -8,6 +8,7 @@
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -202,7 +203,9 @@ fn bind(path: &Path, group: Option<u32>, lock: &Lock) -> io::Result<(UnixListene
     DirBuilder::new().mode(0o700).create(&private)?;
     let made = (|| {
         let beside = private.join("s");
-        let listener = UnixListener::bind(&beside)?;
+        // By its descriptor, as the path of the folder may be longer than a socket's may be.
+        let folder = File::open(&private)?;
+        let listener = UnixListener::bind(format!("/proc/self/fd/{}/s", folder.as_raw_fd()))?;
         listener.set_nonblocking(true)?;
         if let Some(group) = group {
             chown(&beside, None, Some(group))?;

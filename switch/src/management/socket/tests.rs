@@ -64,3 +64,19 @@ fn folders_of_services_are_searched_where_no_other_user_makes_them() {
     mode(0o777);
     assert!(folders_in(folder.path(), user()).is_empty());
 }
+
+#[test]
+fn a_path_may_have_all_bytes_of_a_sockets_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = PATH_BYTES_MAX - folder.path().as_os_str().len();
+    let deep = folder.path().join("f".repeat(left - 7));
+    fs::create_dir(&deep).unwrap();
+    let path = deep.join("a.one");
+    assert_eq!(path.as_os_str().len(), PATH_BYTES_MAX);
+    let socket = Socket::at(&path, None).unwrap();
+    assert!(is_served(&path));
+    drop(socket);
+    assert_eq!(fs::read_dir(&deep).unwrap().count(), 0);
+    let longer = Socket::at(&deep.join("ab.one"), None).unwrap_err().to_string();
+    assert!(longer.contains("at most 107 bytes"), "{longer}");
+}
