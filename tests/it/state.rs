@@ -397,7 +397,7 @@ fn a_store_that_cannot_be_used_is_told_and_no_write_is_acknowledged() {
     switch.end("TERM").expect(0, &[]);
     // A disk that is full after some writes: a file of 8 MiB is as large as one may be.
     let limit = ["bash", "-c", "trap '' XFSZ; ulimit -f 8192; exec \"$@\"", "full"];
-    let switch = start_under(&limit, PROGRAM, &state("full"));
+    let mut switch = start_under(&limit, PROGRAM, &state("full"));
     let mut controller = primary(&switch);
     let (mut good, mut refused) = (0, None);
     for batch in 0..400 {
@@ -418,7 +418,8 @@ fn a_store_that_cannot_be_used_is_told_and_no_write_is_acknowledged() {
     let refused = refused.expect("8 MiB are not enough");
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     assert!(refused.message().contains("not kept"), "{refused:?}");
-    assert!(switch.err().contains("writes are refused from now on"), "{}", switch.err());
+    // The log is written beside the answer.
+    switch.await_text("writes are refused from now on", Duration::from_secs(5));
     refuses(&switch, "full");
     switch.end("TERM").expect(0, &[]);
     let switch = start(PROGRAM, &state("full"));

@@ -216,3 +216,32 @@ impl Subscription {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_that_come_later_are_counted() {
+        let all = || Watch {
+            path: Path::default(),
+            interval: None,
+            only_changes: false,
+            due: Instant::now(),
+            sent: Vec::new(),
+        };
+        let (outgoing, _messages) = tokio::sync::mpsc::channel(1);
+        let mut subscription = Subscription {
+            prefix: None,
+            watches: (0..100).map(|_| all()).collect(),
+            checked: None,
+            encoding: Encoding::Proto,
+            outgoing,
+        };
+        let mut check = |interfaces| subscription.check(&Arc::new(Tree::of_interfaces(interfaces)));
+        check(0).expect("there is nothing");
+        check(12).expect("19,200 values");
+        let refused = check(13).unwrap_err().expect("a status");
+        assert!(refused.message().contains("the paths select 20800 values"), "{refused}");
+    }
+}

@@ -57,6 +57,7 @@ fn an_added_port_writes_no_file_that_is_in_use() {
     let captures = rig.switch.objects(&["capture", "list"]);
     let of = |name: &str| captures.iter().find(|one| one["file"] == path(name)).unwrap();
     assert_eq!(of("new.pcapng")["ports"], serde_json::json!([4, 5]), "{captures:?}");
+    rig.does("port add 6 pcap:,out=/dev/null");
     // What a port has written stays when it is gone.
     rig.does("port remove 3");
     let again = format!("port add 3 pcap:,out={}", path("out.pcap"));
